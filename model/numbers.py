@@ -52,3 +52,9 @@ def subsets(items: Iterable[Item]) -> Iterator[tuple[Item, ...]]:
     """Yield the subsets of some items, in their order, by rising size."""
     own = tuple(items)
     return (chosen for size in range(len(own) + 1) for chosen in combinations(own, size))
+
+
+def rounded_quotient(number: int, divisor: int) -> int:
+    """The quotient of whole numbers as `round` rounds it: to the nearest one, halves to even."""
+    whole, rest = divmod(number, divisor)
+    return whole + (2 * rest > divisor or (2 * rest == divisor and whole % 2 == 1))

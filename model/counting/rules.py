@@ -82,6 +82,8 @@ class CountingRule:
         where it moves as the innermost loop moves it, and counts may be lower than those of an execution.
     rounds_cycles
         Whether cycles are rounded up before they leak energy.
+    exact_cycles
+        Whether cycles under bandwidths are exact quotients; otherwise they are doubles.
     is_general
         Whether batches and all searches support it; otherwise only `model.cost.evaluate` and the search by
         bounds do.
@@ -118,6 +120,7 @@ class CountingRule:
     by_order: bool = True
     looks_once: bool = False
     rounds_cycles: bool = True
+    exact_cycles: bool = True
     is_general: bool = True
     is_formulated: bool = False
     lack_of_remainders: str | None = None
@@ -227,6 +230,7 @@ _RULES: dict[Counting, CountingRule] = {
         touched=_partitions,
         cycles=timeloop_cycles,
         latency=timeloop_cycles,
+        exact_cycles=False,
         compared_with=EXACT,
         finding="Timeloop's rule counts {} for this mapping",
         looks_once=True,

@@ -16,7 +16,7 @@ from model.architecture import AccessEnergy, StorageLevel
 from model.cost.prices import network_latency
 from model.extents import PERFECT
 from model.mapspace import Mapspace
-from solver.fusion.amounts import SHARE_KEPT, Amount, ever, larger, rounded_up, smaller
+from solver.fusion.amounts import Amount, ever, larger, rounded_up, smaller
 from solver.fusion.edges import EdgeKind, EdgeSpace, Shift, unlimited, with_places_of
 from solver.fusion.parts import PartSizes
 from solver.fusion.remembered import remembered, remembered_by
@@ -655,9 +655,9 @@ class EdgeBounds:
         if self.in_closed_form:
             return 0, 0
         self.floors += 1
-        energy, cycles = cost_floors(mapspace, self.clock.stop, self.timed)
+        least = cost_floors(mapspace, self.clock.stop, self.timed)
         self.heed()  # a floor that was cut short says nothing
-        return math.ceil(energy * SHARE_KEPT), math.ceil(cycles * SHARE_KEPT)
+        return least
 
     def searched(
         self,

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache
 
 from model.extents import PERFECT, Extents
 from model.fused.cascade import Cascade
+from model.numbers import divisors
 from solver.fusion.remembered import remembered
 from solver.search.space.spatial import fanout_choices
 from solver.search.space.user_rules import factors_allowed
@@ -48,7 +51,18 @@ class UnrolledVisits:
         """Whether some fanouts may be used as their rules ask, one inside of the other."""
         if not fanouts:
             return True
+        told = self._told(place, fanouts, sizes)
+        if told != sizes:
+            return self._may_be(place, fanouts, told)
         return any(self._may_be(place, fanouts[1:], left) for left in self._left(place, fanouts[0], sizes))
+
+    def _told(self, place: int, fanouts: tuple[int, ...], sizes: Sizes) -> Sizes:
+        """Extents that fanouts cannot tell from some: with the same divisors up to their children."""
+        mapspace = self.cascade.einsums[place].mapspace
+        if mapspace.factors != PERFECT:
+            return sizes
+        most = math.prod(mapspace.architecture.fanouts[number].size for number in fanouts)
+        return tuple(_with_divisors(size, most) for size in sizes)
 
     def _left(self, place: int, number: int, sizes: Sizes) -> Iterator[Sizes]:
         """Yield what each way to use a fanout leaves of extents; with remainders all, at the most."""
@@ -60,3 +74,9 @@ class UnrolledVisits:
         for factors in choices.factors.tolist():
             is_exact = mapspace.factors == PERFECT
             yield tuple(size // own for size, own in zip(sizes, factors, strict=True)) if is_exact else sizes
+
+
+@cache
+def _with_divisors(number: int, most: int) -> int:
+    """The least number with the divisors of another one, up to the largest that counts."""
+    return math.lcm(*(own for own in divisors(number) if own <= most))

@@ -8,7 +8,7 @@ from dataclasses import asdict
 from enum import Enum
 from fractions import Fraction
 from importlib.metadata import version
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from model.architecture import Architecture, Node, StorageLevel
 from model.cost.nest import build_nest
@@ -24,7 +24,7 @@ from model.places import gathered
 from model.problem import Problem
 from model.source_ref import SourceRef
 from solver.pareto import Front
-from solver.report.figures import einsum_text, rank_text
+from solver.report.figures import einsum_text, percent, rank_text
 from solver.report.timeloop_mapping import mapping_targets
 from solver.result import Narrower, Reason, Result, Status
 from solver.sensitivity import Effect, variations
@@ -51,6 +51,33 @@ def headed(document: Mapping[str, object]) -> Document:
 def picked(thing: object, *names: str) -> Document:
     """Return attributes as JSON values under their names; null for all of them if `thing` is None."""
     return {name: None if thing is None else plain(getattr(thing, name)) for name in names}
+
+
+class Run(NamedTuple):
+    """What an Einsum takes of a whole: its time, in any unit, and the compute units in use at a time.
+
+    Parameters
+    ----------
+    waits
+        Whether memories rather than the compute limit it.
+    """
+
+    einsum: str
+    compute: str
+    time: int | Fraction
+    units: int
+    waits: bool
+
+
+def slow_unit_notes(runs: Sequence[Run]) -> list[Note]:
+    """Return a note if an Einsum takes most of the time on one compute unit, where others use several."""
+    total, most = sum(own.time for own in runs), max((own.units for own in runs), default=1)
+    slow = [own for own in runs if own.units == 1 < most and not own.waits and 2 * own.time > total]
+    sentence = "`{}` takes {} of all cycles: it uses one unit of `{}` at a time, other Einsums up to {}"
+    return [
+        Note(sentence, (own.einsum, percent(Fraction(own.time) / Fraction(total)), own.compute, most))
+        for own in slow
+    ]
 
 
 def plain(value: object) -> object:

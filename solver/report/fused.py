@@ -20,12 +20,14 @@ from solver.fusion import FusedResult
 from solver.report.document import (
     FIGURES,
     Document,
+    Run,
     architecture_document,
     einsum_document,
     narrower_document,
     picked,
     plain,
     si_figures,
+    slow_unit_notes,
     violation_document,
 )
 from solver.report.figures import NOTHING, einsum_text
@@ -61,8 +63,17 @@ def fused_document(
             {**_einsum_document(cascade, cost, evaluation), **_nests_document(visits, place)}
             for place, cost in enumerate(evaluation.einsums)
         ],
-        "notes": plain(notes),
+        "notes": plain([*notes, *slow_unit_notes(list(_runs(cascade, evaluation)))]),
     }
+
+
+def _runs(cascade: Cascade, evaluation: FusedEvaluation) -> Iterator[Run]:
+    """Yield the Einsums that compute, with their time in cycles of the cascade."""
+    for einsum, cost in zip(cascade.einsums, evaluation.einsums, strict=True):
+        if not einsum.is_copy and cost.steps:
+            name, units = einsum.mapspace.architecture.compute.name, -(-einsum.problem.computes // cost.steps)
+            time, waits = cost.cycles * cost.n_instances * cost.cycle_length, limiting(cost) != COMPUTE
+            yield Run(cost.einsum, name, time, units, waits)
 
 
 def _nests_document(visits: Visits, place: int) -> Document:
@@ -142,7 +153,7 @@ def fused_result_document(
         "statistics": asdict(result.statistics),
         "mapping": mapping_text,
         "check": check,
-        "notes": plain(notes),
+        "notes": found.get("notes", plain(notes)),
     }
 
 

@@ -15,11 +15,13 @@ from solver.network.run import LayerResult, NetworkResult
 from solver.network.sweep import SweepPoint, SweepResult, energy_remarks
 from solver.report.document import (
     Document,
+    Run,
     picked,
     plain,
     reason_document,
     result_document,
     si_figures,
+    slow_unit_notes,
     violation_document,
 )
 from solver.report.sparse import sparse_result_document
@@ -86,8 +88,20 @@ def network_document(result: NetworkResult, check: str | None = None) -> Documen
         "check": check,
         "layers": [_layer_document(outcome, first) for outcome in result.layers],
         "infeasible": list(_failures(result)),
-        "notes": plain(result.network.notes),
+        "notes": plain([*result.network.notes, *slow_unit_notes(list(_runs(result)))]),
     }
+
+
+def _runs(result: NetworkResult) -> Iterator[Run]:
+    """Yield the layers that compute, with their time: in seconds, or in cycles without a clock."""
+    for outcome in result.layers:
+        evaluation = None if outcome.result is None else outcome.result.evaluation
+        time = outcome.cycles if result.cycles is not None else outcome.latency_s
+        if evaluation is None or time is None:
+            continue
+        mapspace, waits = outcome.layer.mapspace, bottleneck(evaluation) != COMPUTE
+        units = -(-mapspace.problem.computes // evaluation.compute_cycles)
+        yield Run(outcome.layer.name, mapspace.architecture.compute.name, time, units, waits)
 
 
 def _result_document(mapspace: Mapspace, result: Result) -> Document:

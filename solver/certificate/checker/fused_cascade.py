@@ -1,7 +1,7 @@
 """Cascades as the checker reads them: tensors and memories, and how shared loops cut Einsums and tensors."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from functools import cached_property
 from itertools import chain
 from math import inf, prod
@@ -444,3 +444,20 @@ def in_step(one: Sequence[Any], other: Sequence[Any]) -> list[tuple[Any, Any]]:
     """Parts that wait at the same time: loops below one place cut its parts further."""
     steps = max(len(one), len(other))
     return [(one[n * len(one) // steps], other[n * len(other) // steps]) for n in range(steps)]
+
+
+def replaced(numbers: Numbers, place: int, number: int) -> Numbers:
+    """A tuple with another number at a place."""
+    return (*numbers[:place], number, *numbers[place + 1 :])
+
+
+def changed(one: Numbers, other: Numbers) -> set[int]:
+    """Classes of loops between two places."""
+    return {c for c, (a, b) in enumerate(zip(one, other, strict=True)) if a != b}
+
+
+def parted(above: Set[int], below: Set[int], kinds: Iterable[tuple[frozenset[int], frozenset[int]]]) -> bool:
+    """Whether tiles may be held between two groups of loops so that no loop is better in the other group."""
+    using = [(moving, again) for moving, again in kinds if above & moving and below & again]
+    moving, again = ({*chain.from_iterable(own[i] for own in using)} for i in (0, 1))
+    return above <= moving and below <= again

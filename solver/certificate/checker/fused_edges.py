@@ -8,7 +8,10 @@ from fractions import Fraction
 from functools import partial, reduce
 from itertools import chain, islice, pairwise, product
 from math import inf, prod
+from operator import le
 from typing import Any, NamedTuple
+
+import numpy as np
 
 from solver.certificate.checker.claims import CannotCheckError, Json, Query, Refute, natural, need, remembered
 from solver.certificate.checker.dataspaces import divisors
@@ -29,6 +32,7 @@ RoomLeft = tuple[Sequence[Any], Mapping[int, Any]]  # room of each memory, and l
 VisitKind = tuple[Numbers, Numbers]  # bounds of visits, and how many there are
 Edge = tuple[Any, ...]  # of a path: Einsum, cut, ways, held tiles, room
 Posed = Callable[[Kind], Json]
+Settled = tuple[list[Claim], Any]  # claims that hold for further shared loops, and an array of their trips
 
 
 class Way(NamedTuple):
@@ -354,19 +358,19 @@ class Edges:
 
         Where it `is_open`, further loops may cut dimensions into unequal parts.
         """
-        einsum = self.cascade.einsums[j]
+        einsum, deep = self.cascade.einsums[j], deep_ways(ways)
         exchanging = frozenset(v for v, way in enumerate(ways) if not way.passes and not way.stored)
-        floor = self.floors.least(j, exchanging, cut, deep_ways(ways))
-        free, paid, cycles = self.floors.arithmetic(j) if is_open else floor
-        passing = sum(way.energy for way in ways if not way.passes)
+        floors = self.floors
+        free, paid, cycles = floors.arithmetic(j) if is_open else floors.least(j, exchanging, cut, deep)
         every = sum(way.energy for way in ways)
+        energy = max(paid + every - sum(way.energy for way in ways if way.passes), free + every)
+        if not self.counts_cycles:
+            return energy, 0
         reads, writes = sum(way.reads for way in ways), sum(way.writes for way in ways)
-        return max(paid + passing, free + every), self.busy(einsum, cut, cycles, reads, writes)
+        return energy, self.busy(einsum, cut, cycles, reads, writes)
 
     def busy(self, einsum: Einsum, cut: Cut, cycles: int, reads: Any, writes: Any) -> int:
         """Cycles, given those of all but the outermost memory, and the words that this moves."""
-        if not self.counts_cycles:
-            return 0
         visits = prod(sum(count for _, count in parts) for parts in cut)
         widths, latency = einsum.space.nodes[0]["bandwidths"], einsum.space.latency
         loads = {"read": reads, "write": writes, "shared": reads + writes}
@@ -418,7 +422,7 @@ class Edges:
             return self.joined(einsum, cut, above, deep, left)
         kinds = [Kind(bounds, trips, above, own, deep=deep) for own in dict.fromkeys((held, ()))]
         known = [*chain.from_iterable(self.claims.get((einsum.key, kind), ()) for kind in kinds)]
-        known += self.further(einsum, trips, above, deep, held, is_tight=True)
+        known += further(self.narrower((einsum.key, above, deep, False)), trips, held)
         claims = sorted((own for own in known if has_room(own, left)), key=lambda claim: -claim[0])
         for *_, stated in claims:
             self.use(*stated)
@@ -470,31 +474,28 @@ class Edges:
     ) -> Corners:
         """Corners by claims on fewer shared loops: the others may be the outermost private ones."""
         ((_, trips), *others) = einsum.kinds(cut)
-        known = [] if others else self.further(einsum, trips, above, deep, held)
-        found, best = [(corners or ((inf, inf),), stated) for _, corners, stated in known], []
-        for end, i in ((0, 0), (-1, 1)):  # of the least energy, and of the least cycles
-            claims = [own for own in found if own[0][end][i]]
-            best += [max(claims, key=lambda own: (own[0][end][i], len(own[0])))] if claims else []
-        for _, stated in best:
-            self.use(*stated)
-        return reduce(joint, (corners for corners, _ in best), ((0, 0),))
+        if others:
+            return ((0, 0),)
+        ranked = self.ranked((einsum.key, above, deep, True))
+        best = [next(further(own, trips, held), None) for own in ranked]
+        for claim in filter(None, best):
+            self.use(*claim[2])
+        return reduce(joint, (claim[1] or ((inf, inf),) for claim in best if claim), ((0, 0),))
 
-    def further(
-        self,
-        einsum: Einsum,
-        trips: Numbers,
-        above: frozenset[int],
-        deep: Deep,
-        held: tuple[HeldTile, ...],
-        is_tight: bool = False,
-    ) -> Iterator[Claim]:
-        """Yield claims on as many trips or fewer, which hold for more: with all of the room, or with less."""
-        moved = {v: words for v, words, *_ in held}
-        for claim in self.settled.get((einsum.key, above, deep, not is_tight), ()):
-            _, kind, *_ = claim[2]
-            fewer = all(n % f == 0 for n, f in zip(trips, kind.trips, strict=True))
-            if fewer and all(moved.get(v, 0) >= words for v, words, _ in kind.held):
-                yield claim
+    @remembered
+    def ranked(self, key: tuple[Any, ...]) -> list[Settled]:
+        """Settled claims that say anything, by falling least energy, and by falling least cycles."""
+        claims, found = self.settled.get(key, []), []
+        for end, i in ((0, 0), (-1, 1)):
+            pairs = [((own[1] or ((inf, inf),))[end][i], own) for own in claims]
+            pairs = sorted(pairs, key=lambda pair: (pair[0], len(pair[1][1]) or 1), reverse=True)
+            found.append(with_trips([own for least, own in pairs if least]))
+        return found
+
+    @remembered
+    def narrower(self, key: tuple[Any, ...]) -> Settled:
+        """Settled claims on edges with less than all of the room."""
+        return with_trips(self.settled.get(key, []))
 
     @staticmethod
     def is_free(einsum: Einsum) -> bool:
@@ -502,6 +503,23 @@ class Edges:
         groups = einsum.doc["nodes"][1 : einsum.home]
         groups = [node["factors"] for node in groups if node["kind"] == "temporal"]
         return groups == [[divisors(n) for n in einsum.bounds]] or einsum.space.computes == 1
+
+
+def with_trips(claims: list[Claim]) -> Settled:
+    """Claims with their trips."""
+    return claims, np.array([own[2][1].trips for own in claims], np.int64)
+
+
+def further(settled: Settled, trips: Numbers, held: Iterable[HeldTile]) -> Iterator[Claim]:
+    """Yield claims on as many trips or fewer, and no more words of held tiles: they hold for more."""
+    claims, every = settled
+    if not claims:
+        return
+    moved = {v: words for v, words, *_ in held}
+    for n in np.flatnonzero((np.array(trips, np.int64) % every == 0).all(axis=1)):
+        _, kind, *_ = claims[n][2]
+        if all(moved.get(v, 0) >= words for v, words, _ in kind.held):
+            yield claims[n]
 
 
 def least(problem: Posed, einsum: Einsum, kind: Kind, refute: Refute, **claimed: int | float) -> Any:
@@ -652,6 +670,15 @@ def holds(whole: int, size: int, count: int, own_size: int, own_count: int) -> b
     """Whether a claim on visits is one on others as well: along a dimension, with its extents and counts."""
     same = (size, count) == (own_size, own_count)
     return same or (size * count == own_size * own_count == whole and count % own_count == 0)
+
+
+def undominated(ways: Iterable[Way]) -> list[Way]:
+    """The ways to keep a tile of which no other one of its kind has no more of anything."""
+    kept: list[Way] = []
+    for way in sorted(ways):
+        if not any(own[4:] == way[4:] and all(map(le, own[:4], way[:4])) for own in kept):
+            kept.append(way)
+    return kept
 
 
 def is_toll(node: Json) -> bool:

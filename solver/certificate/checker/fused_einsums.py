@@ -507,6 +507,16 @@ def fewest_sums(terms: Iterable[tuple[int, int]]) -> int:
     return count
 
 
+def fits_mesh(counts: Numbers, mesh: tuple[int, int]) -> bool:
+    """Whether loops may lie along the axes of a mesh."""
+    mesh_x, mesh_y = mesh
+    along = {1}
+    for count in counts:
+        along |= {n * count for n in along}
+    whole = prod(counts)
+    return any(n <= mesh_x and whole // n <= mesh_y for n in along if whole % n == 0)
+
+
 def vectors(counts: Iterable[int]) -> Iterator[Numbers]:
     """All lists of divisors of some numbers."""
     return product(*map(divisors, counts))

@@ -8,22 +8,28 @@ the places between these at which tiles may be held, as far as these bounds do n
 import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import suppress
 from functools import cached_property
 from itertools import chain, pairwise, product
 from math import inf, prod
 from operator import le
 from typing import Any, NamedTuple
 
-from solver.certificate.checker.claims import CannotCheckError, Json, Query, Refute, able, need, remembered
+from solver.certificate.checker.claims import able, need, remembered
 from solver.certificate.checker.dataspaces import divisors
-from solver.certificate.checker.fused_cascade import Above, Cascade, Shared, SharedLoop
-from solver.certificate.checker.fused_edges import Edge, Edges, Left, Way
-from solver.certificate.checker.fused_einsums import Cut, Einsum, vectors
-from solver.certificate.checker.fused_tree import Tree
+from solver.certificate.checker.fused_cascade import (
+    Above,
+    Cascade,
+    Shared,
+    SharedLoop,
+    changed,
+    parted,
+    replaced,
+)
+from solver.certificate.checker.fused_edges import Edge, Edges, Way, undominated
+from solver.certificate.checker.fused_einsums import Cut, Einsum, fits_mesh, vectors
 from solver.certificate.checker.fused_visits import Numbers
 
-FEW_LABELS, MOST_LABELS = 1 << 14, 1 << 22  # that a check looks at, first by few claims, then by all
+MOST_LABELS = 1 << 22  # that a check looks at
 
 
 class Open(NamedTuple):
@@ -97,14 +103,26 @@ class Paths:
 
     def fill(self) -> None:
         """Bound the rests of paths, from the last cut back: what crosses a cut is on chip without room."""
-        objective, limit = self.objective, self.limit
+        objective, limit, before = self.objective, self.limit, [*self.before()]
         for place in reversed(range(self.count)):
             rest: list[Any] = []
-            for own in ("energy", "latency"):
-                self.objective, self.limit = own, limit if own == objective else inf
+            for own, spent in zip(("energy", "latency"), before[place], strict=True):
+                # Rests that cost as much as is left need not be told apart.
+                self.objective, self.limit = own, max(0, limit - spent) if own == objective else inf
                 rest.append(self.least_from(place) if objective in (own, "edp") else 0)
             self.rest[place] = rest[0], rest[1]
         self.objective, self.limit = objective, limit
+
+    def before(self) -> Iterator[tuple[Any, Any]]:
+        """Yield the least energy and cycles of all Einsums before each cut, under any shared loops."""
+        energy = cycles = 0
+        for j, einsum in enumerate(self.cascade.einsums):
+            yield energy, cycles
+            if not einsum.is_copy:
+                cut = self.cascade.cut(j, ())
+                ways = tuple(self.ways_without(j, v, cut) for v in range(len(einsum.tensors)))
+                more = self.least_of(j, cut, ways, False)
+                energy, cycles = energy + more[0] * einsum.times, cycles + more[1] * einsum.cycle_times
 
     def least_from(self, place: int) -> int | float:
         """The least value of a part from a cut on and of the rest after it, or the limit."""
@@ -542,24 +560,36 @@ class Paths:
         if at == body.trips:
             yield body
             return
-        places, left = (*body.places, at), [t // n for t, n in zip(body.trips, at, strict=True)]
-        kinds = self.every_kind(body.start, body.end)
-        longer, last = body._replace(places=places), changed(body.places[-1], at) if body.places else None
-        for counts in vectors(left):
-            segment = {c for c, n in enumerate(counts) if n > 1}
+        places, left = (*body.places, at), tuple(t // n for t, n in zip(body.trips, at, strict=True))
+        last = frozenset(changed(body.places[-1], at)) if body.places else None
+        longer, above = body._replace(places=places), frozenset(c for c, n in enumerate(at) if n > 1)
+        for counts, segment in self.segments(left):
             is_kind = segment and (
-                last is None or parted(last, segment, kinds) or self.keeps_between(longer, segment)
+                last is None or self.may_follow(body.start, body.end, above, last, segment)
             )
             if is_kind and self.within(ctx, longer, counts):
                 yield from self.placed(
                     label, ctx, longer, tuple(n * f for n, f in zip(at, counts, strict=True))
                 )
 
-    def keeps_between(self, body: Open, below: Iterable[int]) -> bool:
-        """Whether a tensor may have to lie at a place of a body, as loops below would drop what overlaps."""
-        above = {c for c, n in enumerate(body.places[-1]) if n > 1}
-        slides = [self.cascade.slides(SharedLoop(2, body.start, own)) for own in body.classes]
-        return any(slides[c] for c in above) or sum(slides[c] for c in below) > 1
+    @remembered
+    def segments(self, left: Numbers) -> list[tuple[Numbers, frozenset[int]]]:
+        """Trips that divide others, and the classes that have loops then."""
+        return [(own, frozenset(c for c, n in enumerate(own) if n > 1)) for own in vectors(left)]
+
+    @remembered
+    def may_follow(
+        self, start: int, end: int, above: frozenset[int], last: frozenset[int], segment: frozenset[int]
+    ) -> bool:
+        """Whether something may have to lie between two groups of loops: what is held, or keeps an overlap.
+
+        Loops below would drop the latter, where some `above` slide it, or several of them.
+        """
+        if parted(last, segment, self.every_kind(start, end)):
+            return True
+        classes = self.cascade.classes(start, end) or ()
+        slides = {c for c, own in enumerate(classes) if self.cascade.slides(SharedLoop(2, start, own))}
+        return bool(slides & above) or len(slides & segment) > 1
 
     @remembered
     def every_kind(self, start: int, end: int) -> set[tuple[frozenset[int], frozenset[int]]]:
@@ -614,19 +644,22 @@ class Paths:
             return 0, 0
         cut = self.cut(j, (*ctx[:-1], body._replace(trips=least or body.trips)))
         ways = [self.ways(j, v, ctx, at, cut) for v in range(len(einsum.tensors))]
-        if not body.flat:
+        # Few bodies differ in what an Einsum may do.
+        each = map(undominated, ways) if body.flat else ways
+        energy, cycles = self.least_of(j, cut, tuple(map(tuple, each)), body.flat)
+        return energy * einsum.times, cycles * einsum.cycle_times
+
+    @remembered
+    def least_of(self, j: int, cut: Cut, ways: tuple[tuple[Way, ...], ...], flat: bool) -> tuple[Any, Any]:
+        """Least energy and cycles of an Einsum that keeps each tile in one of some ways."""
+        if not flat:
             is_open = j in self.followers
             found = [self.edges.together(j, cut, own, is_open) for own in product(*map(self.cheapest, ways))]
-            energy, cycles = map(min, zip(*found, strict=True))
-            return energy * einsum.times, cycles * einsum.cycle_times
-        found = []
-        for chosen in product(*map(undominated, ways)):
-            if self.has_room_for(chosen):
-                found.append(self.edges.least(j, cut, chosen))
-        if not found:
-            return inf, inf
-        energy, cycles = map(min, zip(*found, strict=True))
-        return energy * einsum.times, cycles * einsum.cycle_times
+        else:
+            fitting = filter(self.has_room_for, product(*ways))
+            found = [self.edges.least(j, cut, chosen) for chosen in fitting]
+        energy, cycles = map(min, zip(*found, strict=True)) if found else (inf, inf)
+        return energy, cycles
 
     @staticmethod
     def cheapest(ways: Sequence[Way]) -> list[Way]:
@@ -650,8 +683,7 @@ class Paths:
         """Einsums that loops of some body may cut into unequal parts."""
         found, count = set(), self.count
         for start, end in ((a, b) for a in range(count) for b in range(a + 2, count + 1)):
-            classes = self.cascade.classes(start, end) or ()
-            if any(self.cascade.slides(SharedLoop(2, start, own)) for own in classes):
+            if self.may_slide(start, end):
                 found |= {j for j in range(start, end) if self.is_followed(j, start, end)}
         return found
 
@@ -676,12 +708,38 @@ class Paths:
         body, found = ctx[-1], []
         for level, own in enumerate(ctx):
             places = own.places if own is not body else (*body.places, at)
-            cuts = (self.cascade.cut(j, self.loops_above(ctx, level, place)) for place in places)
-            found += [self.edges.held(j, v, cut) for cut in cuts]
+            found += [self.spot(j, v, ctx[: level + 1], place) for place in places]
         deep = self.edges.held(j, v, self.cut(j, ctx))
         return (
             [*found, found[-1]._replace(room=min(deep.room, found[-1].room))] if at != body.trips else found
         )
+
+    def spot(self, j: int, v: int, ctx: Context, at: Numbers) -> Way:
+        """The way of a tile that is held at a place of the innermost body."""
+        if any(self.may_slide(own.start, own.end) for own in ctx):
+            return self.edges.held(j, v, self.cascade.cut(j, self.loops_above(ctx, len(ctx) - 1, at)))
+        return self.still_spot(j, v, ctx[:-1], ctx[-1].start, ctx[-1].classes, at)
+
+    @remembered
+    def still_spot(
+        self, j: int, v: int, outer: Context, start: int, classes: tuple[Numbers, ...], at: Numbers
+    ) -> Way:
+        """The way of a tile that is held at a place above which no loop slides: other places do not count."""
+        body = Open(start, start, classes, (), at, True)
+        return self.edges.held(j, v, self.cut(j, (*outer, body)))
+
+    @remembered
+    def may_slide(self, start: int, end: int) -> bool:
+        """Whether some loop of a body over some Einsums slides a window."""
+        classes = self.cascade.classes(start, end) or ()
+        return any(self.cascade.slides(SharedLoop(2, start, own)) for own in classes)
+
+    def ways_without(self, j: int, v: int, cut: Cut) -> tuple[Way, ...]:
+        """Ways to keep a tile without shared loops, in any room."""
+        einsum = self.cascade.einsums[j]
+        stored = (Way(stored=level) for level in self.cascade.storable.get(einsum.tensors[v], ()))
+        held = [self.edges.held(j, v, cut)] if einsum.may_keep[v] else []
+        return self.edges.fetched(j, v, cut), *stored, *held
 
     def stored_room(self, tensor: int, ctx: Context, level: int) -> int:
         """Room of a tensor that is stored in the innermost body; others may be there before."""
@@ -691,108 +749,6 @@ class Paths:
         return self.cascade.stored_words(tensor, self.loops(ctx), level)
 
 
-def replaced(numbers: Numbers, place: int, number: int) -> Numbers:
-    """A tuple with another number at a place."""
-    return (*numbers[:place], number, *numbers[place + 1 :])
-
-
 def held_words(rooms: Iterable[Room]) -> int:
     """Words that tiles take which are held above loops of open bodies."""
     return sum(room.held for room in rooms)
-
-
-def fits_mesh(counts: Numbers, mesh: tuple[int, int]) -> bool:
-    """Whether loops may lie along the axes of a mesh."""
-    mesh_x, mesh_y = mesh
-    along = {1}
-    for count in counts:
-        along |= {n * count for n in along}
-    whole = prod(counts)
-    return any(n <= mesh_x and whole // n <= mesh_y for n in along if whole % n == 0)
-
-
-def undominated(ways: Iterable[Way]) -> list[Way]:
-    """The ways to keep a tile of which no other one of its kind has no more of anything."""
-    kept: list[Way] = []
-    for way in sorted(ways):
-        if not any(own[4:] == way[4:] and all(map(le, own[:4], way[:4])) for own in kept):
-            kept.append(way)
-    return kept
-
-
-def changed(one: Numbers, other: Numbers) -> set[int]:
-    """Classes of loops between two places."""
-    return {c for c, (a, b) in enumerate(zip(one, other, strict=True)) if a != b}
-
-
-def parted(above: set[int], below: set[int], kinds: Iterable[tuple[frozenset[int], frozenset[int]]]) -> bool:
-    """Whether tiles may be held between two groups of loops so that no loop is better in the other group."""
-    using = [(moving, again) for moving, again in kinds if above & moving and below & again]
-    moving, again = ({*chain.from_iterable(own[i] for own in using)} for i in (0, 1))
-    return above <= moving and below <= again
-
-
-def check_fused(doc: Json, mapspace: object, refute: Refute) -> tuple[int | None, int]:
-    """The value that no fused mapping is below, None if there is none, and its unit; raises unless shown."""
-    objective, status, bound = doc["objective"], doc["status"], doc["bound"]
-    need(objective in Query._fields, "the objective is known")
-    cascade = Cascade(doc["problem"])
-    if status == "INFEASIBLE":
-        need(
-            doc["mapping"] is doc["cost"] is bound is None,
-            "INFEASIBLE claims no mapping, no cost and no bound",
-        )
-    else:
-        need(type(bound) is int and bound >= 0, "the bound is a natural number")
-        need(doc["cost"] == Tree(cascade, doc["mapping"]).price(), "the cost matches the mapping")
-        cost = doc["cost"][objective]
-        need(
-            {"OPTIMAL": bound == cost, "FEASIBLE": bound <= cost}.get(status), "the bound matches the status"
-        )
-    limit = inf if bound is None else bound
-    least = confirmed(cascade, doc, limit, refute) if limit else limit
-    text = "no fused mapping exists" if limit == inf else f"no fused mapping has {objective} below {limit:,}"
-    able(least >= limit, f"{text}: the listed claims do not exclude values from {least:,} on")
-    return bound, cascade.einsums[0].doc["units_per_pj"]
-
-
-def confirmed(cascade: Cascade, doc: Json, limit: int | float, refute: Refute) -> int | float:
-    """The limit, if claims that hold show that nothing is below; else what they leave open.
-
-    Claims without shared loops alone are often enough, and are quickly checked. How stored tensors are spread
-    over memories that exist several times is left open first.
-    """
-    left: Left = {}
-    with suppress(CannotCheckError):
-        if left_open(cascade, doc, limit, refute, left, FEW_LABELS, every=False) >= limit:
-            return limit
-    least = left_open(cascade, doc, limit, refute, left)
-    several = any(cascade.instances(n) > 1 for n in chain(*cascade.storable.values()))
-    if least < limit and several:
-        least = left_open(cascade, doc, limit, refute, left, is_spread=True)
-    return least
-
-
-def left_open(
-    cascade: Cascade,
-    doc: Json,
-    limit: int | float,
-    refute: Refute,
-    left: Left,
-    most: int = MOST_LABELS,
-    every: bool = True,
-    is_spread: bool = False,
-) -> int | float:
-    """The least value of all paths that claims leave open below a limit, or the limit; claims are checked.
-
-    Claims of which less is `left`, as this program's own bounds are lower, are used as that. Where a path is
-    left open whose nests may have remainders, its edges are looked at, which adds to what is known.
-    """
-    while True:
-        edges = Edges(cascade, doc, left, every)
-        paths = Paths(cascade, edges, doc["objective"], limit, most, is_spread)
-        least = paths.least()
-        if every and least < limit and edges.learn(paths.open_edges, refute):
-            continue
-        if (least < limit and not every) or edges.verify(refute) or least < limit:
-            return least

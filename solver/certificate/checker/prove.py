@@ -41,7 +41,7 @@ from solver.certificate.checker.common_claims import check_common
 from solver.certificate.checker.curves import FORMAT as CURVES
 from solver.certificate.checker.curves import WITH_FUSED as CURVES_WITH_FUSED
 from solver.certificate.checker.curves import check_curves
-from solver.certificate.checker.fused_paths import check_fused
+from solver.certificate.checker.fused_verdict import check_fused
 from solver.certificate.checker.orders import check_orders
 from solver.certificate.checker.remainders import Space
 from solver.certificate.checker.sparse import Sparse

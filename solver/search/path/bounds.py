@@ -10,7 +10,7 @@ import numpy as np
 
 from solver.search.arrays import BoolArray, FloatArray, IntArray
 from solver.search.goal import Goal
-from solver.search.path.charges import ENERGY, MOST_GRAINS, NOTHING, Price, StackedPrices
+from solver.search.path.charges import ENERGY, LOADS_CLOSE, MOST_GRAINS, NOTHING, Price, StackedPrices
 from solver.search.path.listed import Listed
 from solver.search.path.masked import FEW_TILES, Masked
 from solver.search.path.unrolled import Loosest, Unrolled
@@ -95,7 +95,14 @@ class Bounds:
     def _least_load(self, resource: int) -> float:
         small = self.masked.frame.space.lattice.size <= FEW_TILES
         floors = self.masked.floors(self.every, Price(0.0, ((resource, 1.0),)), with_tables=small)
-        return self.besides[resource] + float(floors.min())
+        return float(self.loads((resource,), floors.min(keepdims=True))[0])
+
+    def loads(self, resources: tuple[int, ...], words: FloatArray) -> FloatArray:
+        """Mean cycles of some resources, at least, given those of their words."""
+        cycles = words + self.besides_words(resources)
+        if len(resources) > 1:
+            return cycles * LOADS_CLOSE
+        return self.masked.charges.whole_loads(resources[0], cycles)
 
     @property
     def _words(self) -> Price:
@@ -187,7 +194,7 @@ class Bounds:
     def tied(self, values: FloatArray) -> IntArray:
         """Which values may improve on the incumbent, though doubles hardly tell them from it."""
         incumbent = self.goal.incumbent
-        if incumbent is None or self.goal.limits or self.goal.objective == "latency":
+        if incumbent is None or self.goal.objective == "latency":
             return np.empty(0, dtype=np.int64)
         if self.masked.charges.are_sparse:
             return np.empty(0, dtype=np.int64)
@@ -228,9 +235,9 @@ class Bounds:
 
     def cycles(self, loads: FloatArray, steps: FloatArray) -> FloatArray:
         """Cycles, at least, of the slowest, not rounded up where those that leak are not."""
-        per_cycle = self.masked.frame.space.ticks_per_cycle
-        busy = np.ceil(loads * (1 - 1e-9) * per_cycle) / per_cycle
-        cycles: FloatArray = np.maximum(steps, busy) + float(self.masked.frame.space.latency)
+        space = self.masked.frame.space
+        busy = np.ceil(loads) if space.ticks_per_cycle == 1 else loads
+        cycles: FloatArray = np.maximum(steps, busy) + float(space.latency)
         return cycles
 
     def waiting(self, cycles: FloatArray, steps: FloatArray) -> FloatArray:
@@ -282,9 +289,8 @@ class Bounds:
         most, limits = self.goal.cycles_limit(0) - 1, None
         if close:
             limits = np.array([[self.load_limit(own, most)] * len(listed) for own in self.together])
-        besides = np.array([[self.besides_words(own)] for own in self.together])
         words = self.masked.costs(listed, StackedPrices(tuple(map(mean_load, self.together))), limits)
-        loads = words + besides
+        loads = np.array([self.loads(own, row) for own, row in zip(self.together, words, strict=True)])
         return loads.max(axis=0), loads.sum(axis=0)
 
     def closely(self, listed: Listed, steps: FloatArray) -> Bounded:

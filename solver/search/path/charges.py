@@ -6,17 +6,18 @@ import math
 from collections.abc import Collection
 from dataclasses import dataclass, field
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, reduce
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
 from model.cost.prices import most_paying_instances
+from model.numbers import common_divisor
 from solver.search.arrays import BoolArray, FloatArray, IntArray
 from solver.search.path.split import UNSPLIT, Split
 from solver.search.space.dataspaces import box_words
 from solver.search.space.keep_masks import Chain, KeepMask
-from solver.search.space.prices import cycles_per_word
+from solver.search.space.prices import Resource, cycles_per_word
 from solver.search.space.search_space import SearchSpace
 
 SUMS_CLOSE = 1 - 1e-13
@@ -27,6 +28,12 @@ BLOCKS_CLOSE = 1 - 1e-12
 
 MOST_GRAINS = 1e12
 """Grains of energy up to which doubles that err so little tell them apart."""
+
+LOADS_CLOSE = 1 - 1e-9
+"""Cycles of words err by a smaller share where they are no whole numbers of parts of a cycle."""
+
+WHOLE_DOUBLES = 2.0**53
+"""Whole numbers up to which doubles are exact."""
 
 EXACT = 2.0 ** (np.finfo(np.longdouble).nmant + 1)
 """Whole numbers up to which the widest floating-point numbers are exact."""
@@ -369,8 +376,46 @@ class Charges:
     @cached_property
     def grain(self) -> int:
         """Energy units that divide the energy of every mapping."""
-        leaks = (level.energy.leak_per_cycle for level in self.space.levels)
+        leaks = [level.energy.leak_per_cycle for level in self.space.levels]
+        if self.rounded_leaks:
+            return 1  # parts of a cycle leak parts of that
         return math.gcd(self.compute_energy, self._word_grain, *leaks) or 1
+
+    @cached_property
+    def rounded_leaks(self) -> int:
+        """Levels whose leakage is rounded to the nearest energy unit, as cycles are not whole numbers."""
+        if self.space.ticks_per_cycle == 1:
+            return 0
+        return sum(bool(level.energy.leak_per_cycle) for level in self.space.levels)
+
+    @cached_property
+    def load_grains(self) -> tuple[Fraction | None, ...]:
+        """By resource, cycles that divide what loads it; None where they divide nothing."""
+        if self.are_sparse or not self.space.mapspace.counting_rule.exact_cycles:
+            return (None,) * len(self.space.resources)
+        return tuple(map(self._load_grain, self.space.resources))
+
+    def _load_grain(self, resource: Resource) -> Fraction | None:
+        """Cycles that divide what any words load a resource, and what loads it besides."""
+        levels, names = self.space.levels, [view.name for view in self.space.views]
+        scales = [levels[place].scale(name) for place in resource.levels for name in names]
+        rates = [each * scale for each in (resource.read_cycles, resource.write_cycles) for scale in scales]
+        every = [Fraction(own) for own in (*rates, resource.besides(levels)) if own]
+        grain = reduce(common_divisor, every) if every else None
+        is_told = grain is not None and max(grain.numerator, grain.denominator) < WHOLE_DOUBLES
+        return grain if is_told else None
+
+    def whole_loads(self, resource: int, cycles: FloatArray) -> FloatArray:
+        """Bounds on cycles of a bandwidth, rounded up to what words may load it where doubles tell that."""
+        grain = self.load_grains[resource]
+        if grain is None:
+            return cycles * LOADS_CLOSE
+        number = cycles * grain.denominator / grain.numerator
+        exact = np.ceil(number * SUMS_CLOSE)
+        # A quotient of whole numbers is rounded once: it is no larger than the number above.
+        told = (number < MOST_GRAINS) & (exact * grain.numerator < WHOLE_DOUBLES)
+        found: FloatArray = np.where(told, exact * grain.numerator / grain.denominator, cycles * SUMS_CLOSE)
+        return found
 
     @cached_property
     def _word_grain(self) -> int:
@@ -384,6 +429,7 @@ class Charges:
 
     def whole(self, energies: FloatArray) -> FloatArray:
         """Bounds on energies, rounded down, but to a multiple of the grain where doubles tell these apart."""
+        energies = energies - self.rounded_leaks / 2
         grains = energies / self.grain
         found: FloatArray = np.where(
             grains < MOST_GRAINS, np.ceil(grains * SUMS_CLOSE) * self.grain, energies * SUMS_CLOSE

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, partial, reduce
 
 import numpy as np
@@ -13,7 +13,7 @@ from model.mapspace import Mapspace
 from solver.search.arrays import TOGETHER, WITHIN_64_BITS, BoolArray, FloatArray, minimal_rows
 from solver.search.goal import Goal
 from solver.search.path.bounds import Bounds
-from solver.search.path.charges import ENERGY, Charge, Charges, Price
+from solver.search.path.charges import ENERGY, MOST_GRAINS, Charge, Charges, Price
 from solver.search.path.frame import TileFrame
 from solver.search.path.inside import Inside, price_of
 from solver.search.path.masked import Masked, fewest_steps
@@ -26,7 +26,14 @@ MOST_TILES, MOST_CHOICES = 1 << 17, 1 << 18
 """Numbers of tiles that are told apart where there may be remainders, and spatial choices, at most."""
 
 
-def cost_floors(mapspace: Mapspace, stop: Stop, timed: bool = True) -> tuple[float, float]:
+NEAR = 1 + 1e-11
+"""Energies within such a factor of the least one are computed once more, as exactly as numbers can tell..."""
+
+MOST_NEAR = 1 << 10
+"""... if there are no more of them."""
+
+
+def cost_floors(mapspace: Mapspace, stop: Stop, timed: bool = True) -> tuple[int, int]:
     """Energy units and cycles that no mapping is below; 0 where there is too much to look at, or none.
 
     Without windows they hold for all visits together as well that further loops part the dimensions into:
@@ -40,7 +47,7 @@ def cost_floors(mapspace: Mapspace, stop: Stop, timed: bool = True) -> tuple[flo
     try:
         return _least_costs(_space(mapspace, stop), timed)
     except Stopped:
-        return 0.0, 0.0
+        return 0, 0
 
 
 def _space(mapspace: Mapspace, stop: Stop) -> SearchSpace:
@@ -52,24 +59,26 @@ def _space(mapspace: Mapspace, stop: Stop) -> SearchSpace:
     raise Stopped
 
 
-def _least_costs(space: SearchSpace, timed: bool) -> tuple[float, float]:
+def _least_costs(space: SearchSpace, timed: bool) -> tuple[int, int]:
     choices = math.prod(len(stage.places) for stage in space.stages)
     if not 0 < choices <= MOST_CHOICES or space.problem.computes > WITHIN_64_BITS:
-        return 0.0, 0.0
+        return 0, 0
     frame, known = TileFrame(space), dict[tuple[int, Chain], tuple[Charge, ...]]()
     # Visits have other numbers of tiles: none of these rules any choice out.
     grid = np.meshgrid(*(np.arange(len(stage.places)) for stage in space.stages), indexing="ij")
     every = _InVisits(frame, tuple(own.ravel() for own in grid), choices)
-    steps = fewest_steps(every)
-    energies, cycles = [math.inf], [math.inf]
+    steps, energies, cycles = fewest_steps(every), [], [math.inf]
     for mask in heeding(space.stop, space.keep_masks):
         floors = _Floors(frame, Charges(space, mask, known), every)
         own = floors.cycles(steps, timed)
-        possible = np.isfinite(own)
         cycles.append(float(own.min()))
-        energies.append(float(floors.energies(own, steps).min(where=possible, initial=math.inf)))
-    least = min(energies), min(cycles)
-    return least if all(map(math.isfinite, least)) else (0.0, 0.0)
+        energies.append((floors.least_energy(own, steps), floors, own))
+    least = min((own for own, _, _ in energies), default=math.inf), min(cycles)
+    if not all(map(math.isfinite, least)):
+        return 0, 0
+    near = [(floors, own) for energy, floors, own in energies if energy <= least[0] * NEAR]
+    finely = min(floors.least_energy_finely(own, steps, least[0] * NEAR) for floors, own in near)
+    return max(math.ceil(least[0]), finely), math.ceil(least[1])
 
 
 class _InVisits(Unrolled):
@@ -98,18 +107,37 @@ class _Floors:
 
     def cycles(self, steps: FloatArray, timed: bool) -> FloatArray:
         """Cycles, given those of the arithmetic."""
-        besides = enumerate(self._bounds.besides) if timed else ()
-        loads = (own + self._words(Price(0.0, ((r, 1.0),))) for r, own in besides)
+        resources = range(len(self.frame.space.resources)) if timed else ()
+        loads = (self._bounds.loads((r,), self._words(Price(0.0, ((r, 1.0),)))) for r in resources)
         return self._bounds.cycles(reduce(np.maximum, loads, np.zeros(len(self.every))), steps)
 
-    def energies(self, cycles: FloatArray, steps: FloatArray) -> FloatArray:
-        """Energy units, given cycles, and those of the arithmetic."""
-        fixed = self._bounds.masked.fixed(self.every, self._bounds.waiting(cycles, steps))
-        return self.charges.whole(fixed + self._words(ENERGY))
+    def least_energy(self, cycles: FloatArray, steps: FloatArray) -> float:
+        """Energy units, given cycles, and those of the arithmetic; infinite where nothing is possible."""
+        energies = self.charges.whole(self._energies(cycles, steps))
+        return float(energies.min(where=np.isfinite(cycles), initial=math.inf))
+
+    def _energies(self, cycles: FloatArray, steps: FloatArray) -> FloatArray:
+        waiting = self._bounds.waiting(cycles, steps)
+        return self._bounds.masked.fixed(self.every, waiting) + self._words(ENERGY)
+
+    def least_energy_finely(self, cycles: FloatArray, steps: FloatArray, most: float) -> int:
+        """Energy units up to `most`, as exactly as numbers can tell."""
+        if most < MOST_GRAINS * self.charges.grain:
+            return 0
+        near = np.flatnonzero(np.isfinite(cycles) & (self._energies(cycles, steps) <= most * NEAR))
+        if len(near) > MOST_NEAR:
+            return 0
+        rows = self.every[near]
+        some, fine = replace(self, every=_InVisits(rows.frame, rows.members, len(near))), self.charges.fine
+        waiting = self._bounds.waiting(cycles[near], steps[near])
+        fixed = self._bounds.masked.exactly_fixed(some.every, waiting)
+        words = self.charges.grains(some._words(fine), np.zeros(len(near), np.bool_))
+        pairs = zip(words.tolist(), fixed, strict=True)
+        return min((int(own) * fine.unit + more for own, more in pairs), default=math.floor(most))
 
     def _words(self, price: Price) -> FloatArray:
         """What all words cost."""
-        total = np.zeros(len(self.every))
+        total = np.zeros(len(self.every), price.dtype)
         for boundary in range(1, self._inside.depth + 1):
             paid = tuple(own for own in self.charges.at(boundary) if any(price.of(own)))
             if paid:

@@ -15,6 +15,7 @@ from model.cost.limits import capacity_violations
 from model.cost.prices import leaking_instances
 from model.counting.words import tile_words
 from model.mapping import Mapping
+from model.numbers import rounded_quotient
 from solver.search.goal import Goal
 from solver.search.path.costs import BoundaryCosts, BoundaryWords, Cost
 from solver.search.path.counting import counted_by
@@ -437,7 +438,7 @@ class Bones:
 
     def overloaded(self, goal: Goal) -> Iterator[int]:
         """Yield the busiest resource if nothing but its load keeps the best orders from improving."""
-        if not goal.counts_cycles and not self._leak:
+        if not goal.counts_cycles and not self._leaks:
             return
         total = self._fixed
         for total in self._totals():
@@ -451,15 +452,14 @@ class Bones:
         per_cycle, loads = self.space.ticks_per_cycle, zip(cost.loads, self.costs.units, strict=True)
         busy = max((-(-load * per_cycle // unit) for load, unit in loads), default=0)
         ticks = max(self.steps * per_cycle, busy)
-        rounded = len(self.space.levels) if per_cycle > 1 else 0  # what leaks is rounded level by level
-        leaked = max(self._leak * self.steps, self._leak * ticks // per_cycle - rounded)
+        leaked = sum(rounded_quotient(own * ticks, per_cycle) for own in self._leaks)
         return cost.energy + leaked, -(-ticks // per_cycle) + self.space.latency
 
     @cached_property
-    def _leak(self) -> int:
-        """What all instances leak per cycle."""
+    def _leaks(self) -> tuple[int, ...]:
+        """What all instances of each level that leaks leak per cycle."""
         leaking = ((own.energy.leak_per_cycle, place) for place, own in enumerate(self.space.levels))
-        return sum(per_cycle * self._leaking(place) for per_cycle, place in leaking if per_cycle)
+        return tuple(per_cycle * self._leaking(place) for per_cycle, place in leaking if per_cycle)
 
     def _leaking(self, place: int) -> int:
         """Instances of a level that leak."""

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from model.numbers import rounded_quotient
 from solver.search.arrays import TOGETHER, BoolArray, FloatArray, IntArray, alike
 from solver.search.path.axes import NOWHERE
 from solver.search.path.charges import ENERGY, NOTHING, Charge, Charges, Price, StackedPrices
@@ -301,7 +302,8 @@ class Masked:
         per_cycle = self.frame.space.ticks_per_cycle
         for leak, counts in self.inside.leaking(unrolled, _whole_ticks(cycles, per_cycle) / per_cycle, tiles):
             ticks = self.charges.rounded_down(counts * per_cycle) + UNSURE_TICKS
-            fixed = [own + leak * int(number) // per_cycle for own, number in zip(fixed, ticks, strict=True)]
+            leaked = (rounded_quotient(leak * int(number), per_cycle) for number in ticks)
+            fixed = [own + more for own, more in zip(fixed, leaked, strict=True)]
         return fixed
 
     def cost(self, listed: Listed, price: Price, limits: FloatArray | None = None) -> FloatArray:

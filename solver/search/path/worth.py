@@ -73,7 +73,8 @@ class RowWorth:
         loads, words = costs[-len(bounds.together) :] if bounds.together else costs[:0], costs[0]
         cycles = np.broadcast_to(self.cycles, len(words))
         if len(loads):
-            busiest = (loads + self._besides).max(axis=0).astype(np.float64)
+            each = zip(bounds.together, loads.astype(np.float64), strict=True)
+            busiest = np.max([bounds.loads(own, row) for own, row in each], axis=0)
             cycles = np.maximum(cycles, bounds.cycles(busiest, self._steps))
         energy = self._fixed(cycles)
         if self._energy is not None:
@@ -89,11 +90,6 @@ class RowWorth:
             able = bounds.improves(self.unrolled, words[tied], cycles[tied], self._steps, self.tiles)
             values[tied[~able]] = np.inf
         return values
-
-    @cached_property
-    def _besides(self) -> FloatArray:
-        """Mean cycles besides those of words, by price of loads."""
-        return np.array([[self.bounds.besides_words(own)] for own in self.bounds.together])
 
     def _fixed(self, cycles: FloatArray) -> FloatArray:
         """Energy besides that of words in so many cycles."""

@@ -16,7 +16,7 @@ from solver.certificate.checker import (
     fused_edges,
     fused_einsums,
     fused_further,
-    fused_paths,
+    fused_verdict,
     fused_visits,
 )
 from tests.model.fused.random_cascades import SHAPES, cascade_of
@@ -47,7 +47,7 @@ def test_the_optimum_is_proven_and_is_the_least_that_claims_leave_open(
     assert document["status"] == "OPTIMAL"
     assert verdict(document, tmp_path)[0] == "VALID"
     limit, cascade = document["bound"] + 1, fused_cascade.Cascade(document["problem"])
-    assert fused_paths.left_open(cascade, document, limit, prove.refute, {}) == document["bound"]
+    assert fused_verdict.left_open(cascade, document, limit, prove.refute, {}) == document["bound"]
 
 
 def with_registers(random: Random) -> Architecture:

@@ -7,7 +7,7 @@ from random import Random
 
 import pytest
 
-from model.architecture import StorageLevel
+from model.architecture import AccessEnergy, Port, StorageLevel
 from model.mapspace import Mapspace
 from solver.search.goal import Goal
 from solver.search.path.search import EinsumSearch
@@ -17,7 +17,12 @@ from tests.bruteforce import optima
 from tests.mapspaces import perfect_mapspace
 from tests.slow import few, slow
 from tests.solver.search.path.alone import quiet, searched
-from tests.strategies import CONVOLUTIONS, random_mapspaces, random_mapspaces_with_remainders
+from tests.strategies import (
+    CONVOLUTIONS,
+    counted_as_accelforge,
+    random_mapspaces,
+    random_mapspaces_with_remainders,
+)
 
 SPECS = Path(__file__).parents[4] / "specs"
 
@@ -44,6 +49,37 @@ def test_optimum_where_memories_are_slow_and_leak(draw, seed: int, monkeypatch: 
     if seed % 2:
         monkeypatch.setattr(strategies, "EINSUMS", CONVOLUTIONS)
     for mapspace in (narrow(own, seed) for own in draw(1100 + seed, 3, 200)):
+        for objective, best in zip(OBJECTIVES, optima(mapspace, OBJECTIVES), strict=True):
+            value = None if best is None else best[0]
+            assert searched(mapspace, objective) == (value, value)
+
+
+def in_parts_of_a_cycle(mapspace: Mapspace, random: Random) -> Mapspace:
+    """The same by AccelForge's rule, in large units: memories leak in parts of a cycle."""
+    mapspace = counted_as_accelforge(mapspace, random)
+    unit = random.choice((1, 12, 10**4, 10**13))
+
+    def scaled(level: StorageLevel) -> StorageLevel:
+        own = level.energy
+        energy = AccessEnergy(
+            unit * own.read, unit * own.fill, unit * own.update, unit * random.choice((0, 1, 7))
+        )
+        ports = (Port(Fraction(random.randint(1, 9), 7), Fraction(random.randint(0, 9), 5)),)
+        return replace(level, energy=energy, ports=ports)
+
+    architecture = mapspace.architecture
+    nodes = tuple(scaled(node) if isinstance(node, StorageLevel) else node for node in architecture.nodes)
+    compute = replace(architecture.compute, energy=unit * architecture.compute.energy)
+    return replace(mapspace, architecture=replace(architecture, nodes=nodes, compute=compute))
+
+
+@pytest.mark.parametrize("seed", few(range(6)))
+def test_optimum_where_cycles_are_not_rounded(seed: int, monkeypatch: pytest.MonkeyPatch):
+    if seed % 2:
+        monkeypatch.setattr(strategies, "EINSUMS", CONVOLUTIONS)
+    random = Random(seed)
+    drawn = random_mapspaces(1500 + seed, 6, 200, packed_share=0)
+    for mapspace in (in_parts_of_a_cycle(own, random) for own in drawn):
         for objective, best in zip(OBJECTIVES, optima(mapspace, OBJECTIVES), strict=True):
             value = None if best is None else best[0]
             assert searched(mapspace, objective) == (value, value)
