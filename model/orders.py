@@ -136,6 +136,15 @@ def in_order(mapspace: Mapspace, order: Order) -> Mapspace:
     )
 
 
+def order_of(mapspace: Mapspace, ordered: Mapspace) -> Order:
+    """Return the order whose mapspace `in_order` has made of a mapspace."""
+    memories = [level.name for level in mapspace.architecture.levels]
+    pairs = zip(ordered.architecture.levels[1:], ordered.keep[1:], strict=True)
+    return tuple(
+        (memories.index(level.component), name) for level, rules in pairs for name in sorted(rules.keep)
+    )
+
+
 def _joint(places: Sequence[tuple[int, frozenset[str]]]) -> Iterator[JointRules]:
     numbers = [level for level, _ in places]
     for memory in dict.fromkeys(numbers):
