@@ -15,7 +15,7 @@ from collections.abc import Mapping as Named
 from dataclasses import dataclass, replace
 from itertools import chain, product
 
-from model.architecture import Architecture, Fanout, Node, StorageLevel, places_of
+from model.architecture import Architecture, Fanout, StorageLevel, with_order
 from model.choices import keep_sets
 from model.cost.order import crossed_slots
 from model.cost.prices import leaking_instances
@@ -53,19 +53,38 @@ def _obstacles(mapspace: Mapspace) -> Iterator[str]:
         yield "are not searched with remainders or sparse data"
     if not (rule := rule_of(mapspace.counting)).in_any_order:
         yield f"are not counted by {rule.title}"
-    if mapspace.joint or mapspace.parallel or any(own != TemporalRules() for own in mapspace.temporal):
+    if mapspace.joint or mapspace.parallel or not all(map(_is_plain, mapspace.temporal[1:])):
         yield "are not searched with `!Parallel`, given places or constraints on temporal loops"
-    if not all(space.name in mapspace.keep[0].keep for space in mapspace.problem.dataspaces):
+    if any(_home(mapspace, space.name) is None for space in mapspace.problem.dataspaces):
         yield "are not searched where the outermost memory need not keep all tensors"
     if any(level.tolls or level.cluster_size > 1 or level.passing for level in levels):
         yield "are not searched with tolls, clusters or uncoalesced words"
     names = [space.name for space in mapspace.problem.dataspaces]
     if any(level.packing_of(name).block_size > 1 for level in levels for name in names):
         yield "are not searched where words come in blocks"
-    if any(level.free_first_touches or level.other_reads or level.other_writes for level in levels):
-        yield "are not searched for layers with one unrolling in common"
+    if any(level.min_utilization for level in levels):
+        yield "are not searched with a minimum utilization"
     if any(not rule.is_spatial for rule in mapspace.rules):
         yield "are not searched under user-defined constraints on tiles, loops or costs"
+
+
+def _is_plain(rules: TemporalRules) -> bool:
+    """Whether all that is said of a memory's loops is over which dimensions it has none."""
+    return not (rules.inner or rules.outer) and all(map(_is_none, rules.factors))
+
+
+def _is_none(rule: FactorRule) -> bool:
+    return rule.relation == "=" and rule.value == 1
+
+
+def _home(mapspace: Mapspace, name: str) -> int | None:
+    """Return the level that has the whole of a dataspace in any case; None where that is open."""
+    for level, rules in enumerate(mapspace.keep):
+        if name in rules.keep:
+            return level
+        if name not in rules.bypass:
+            return None
+    return None
 
 
 def _fanout_obstacles(mapspace: Mapspace) -> Iterator[str]:
@@ -89,51 +108,80 @@ def _sliding(space: Dataspace) -> set[str]:
 
 
 def orders(mapspace: Mapspace) -> Iterator[Order]:
-    """Yield every order of every choice of what memories keep."""
+    """Yield every order of every choice of what memories keep.
+
+    A dataspace that the outermost memory does not keep is there before the nest begins: what it is in lies as
+    far outside as memories around it allow.
+    """
     names = [space.name for space in mapspace.problem.dataspaces]
+    homes = {(_home(mapspace, name), name) for name in names}
     for chosen in product(*(sorted(map(sorted, keep_sets(mapspace, name))) for name in names)):
         held = [(level, name) for name, kept in zip(names, chosen, strict=True) for level in kept if level]
-        yield from _ordered(mapspace, (), sorted(held))
+        yield from _ordered(mapspace, homes, (), sorted(held))
 
 
-def _ordered(mapspace: Mapspace, begun: Order, left: Sequence[Held]) -> Iterator[Order]:
+def _ordered(
+    mapspace: Mapspace, homes: Collection[tuple[int | None, str]], begun: Order, left: Sequence[Held]
+) -> Iterator[Order]:
     """Yield the orders that begin in one way."""
     if not left:
         yield begun
-    for number, own in enumerate(left):
-        others = [*left[:number], *left[number + 1 :]]
-        if not any(_lies_above(mapspace, other, own) for other in others):
-            yield from _ordered(mapspace, (*begun, own), others)
+        return
+    nexts = [own for own in left if not any(_lies_above(mapspace, homes, other, own) for other in left)]
+    for own in [own for own in nexts if own in homes][:1] or nexts:
+        yield from _ordered(mapspace, homes, (*begun, own), [other for other in left if other != own])
 
 
-def _lies_above(mapspace: Mapspace, outer: Held, inner: Held) -> bool:
+def _lies_above(
+    mapspace: Mapspace, homes: Collection[tuple[int | None, str]], outer: Held, inner: Held
+) -> bool:
     """Whether one tile has to lie above another one."""
     levels, free = mapspace.architecture.levels, mapspace.free_order
-    is_bound = free.isdisjoint(levels[level].component for level, _ in (outer, inner))
+    is_bound = inner in homes or free.isdisjoint(levels[level].component for level, _ in (outer, inner))
     return outer[0] < inner[0] and (outer[1] == inner[1] or is_bound)
 
 
 def in_order(mapspace: Mapspace, order: Order) -> Mapspace:
     """Return the mappings of one order: each place holds one dataspace, and nodes are in the nest's order."""
     levels = mapspace.architecture.levels
-    idle = [level for level in range(1, len(levels)) if all(level != own for own, _ in order)]
-    places: list[tuple[int, frozenset[str]]] = [(level, frozenset((name,))) for level, name in order]
-    for level in idle:
-        place = next((n for n, own in enumerate(places) if own[0] > level), len(places))
-        places.insert(place, (level, frozenset()))
+    architecture = with_order(mapspace.architecture, [levels[level].name for level, _ in order])
+    names = [level.name for level in levels]
+    numbers = [names.index(level.component) for level in architecture.levels]
+    held = iter(order)
+    kept = [
+        frozenset((next(held)[1],)) if any(n == own for own, _ in order) else frozenset() for n in numbers[1:]
+    ]
     everything = frozenset(space.name for space in mapspace.problem.dataspaces)
-    every = [(0, everything), *places]
-    numbers = [level for level, _ in every]
-    nodes = _with_fanouts(mapspace.architecture, list(_named(mapspace.architecture, numbers)))
-    idle_rules = TemporalRules(tuple(FactorRule(dim, "=", 1) for dim in mapspace.problem.dims))
+    every = [(0, everything & mapspace.keep[0].keep), *zip(numbers[1:], kept, strict=True)]
     return replace(
         mapspace,
-        architecture=replace(mapspace.architecture, nodes=tuple(nodes)),
-        temporal=tuple(TemporalRules() if kept else idle_rules for _, kept in every),
+        architecture=architecture,
+        temporal=tuple(_temporal(mapspace, every)),
         keep=tuple(replace(mapspace.keep[n], keep=own, bypass=everything - own) for n, own in every),
         joint=tuple(_joint(every)),
         free_order=frozenset(),
     )
+
+
+def _temporal(mapspace: Mapspace, every: Sequence[tuple[int, frozenset[str]]]) -> Iterator[TemporalRules]:
+    """Yield the rules on the loops of each place.
+
+    Loops above the place of what the outermost memory does not keep move it no more than that one's do.
+    """
+    dims, whole = frozenset(mapspace.problem.dims), mapspace.temporal[0]
+    still = {rule.dim for rule in whole.factors if _is_none(rule)}
+    yield whole
+    for place, (level, kept) in enumerate(every[1:], start=1):
+        fixed = {rule.dim for rule in mapspace.temporal[level].factors}
+        for number, own in every[place + 1 :]:
+            at_home = (name for name in own if number == _home(mapspace, name))
+            fixed |= {
+                dim for name in at_home for dim in mapspace.problem.dataspace(name).dims if dim in still
+            }
+        is_first = all(own and _home(mapspace, *own) == n == 1 for n, own in every[1 : place + 1])
+        yield TemporalRules(
+            tuple(FactorRule(dim, "=", 1) for dim in sorted(fixed if kept and not is_first else dims))
+        )
 
 
 def order_of(mapspace: Mapspace, ordered: Mapspace) -> Order:
@@ -152,31 +200,6 @@ def _joint(places: Sequence[tuple[int, frozenset[str]]]) -> Iterator[JointRules]
         if len(own) > 1:
             kept = frozenset().union(*(places[place][1] for place in own))
             yield JointRules(own, TemporalRules(), KeepRules(keep=kept))
-
-
-def _named(architecture: Architecture, numbers: Sequence[int]) -> Iterator[StorageLevel]:
-    """Yield the levels of a nest, given those of the hardware that they belong to."""
-    for place, number in enumerate(numbers):
-        count, first = numbers.count(number), numbers.index(number)
-        position = architecture.storage_indices[number]
-        level = replace(architecture.levels[number], fanouts_above=architecture.fanouts_above(position))
-        if count == 1:
-            yield level
-            continue
-        outermost, *inner = places_of(level, count)
-        yield outermost if place == first else inner[numbers[first + 1 : place].count(number)]
-
-
-def _with_fanouts(architecture: Architecture, levels: Sequence[StorageLevel]) -> Iterator[Node]:
-    """Yield levels with each fanout right above the first one inside of it."""
-    left: list[Fanout] = list(architecture.fanouts)
-    for level in levels:
-        passed = len(architecture.fanouts) - len(left)
-        entered = max(0, (level.fanouts_above or 0) - passed)
-        yield from left[:entered]
-        del left[:entered]
-        yield level
-    yield from left
 
 
 @dataclass(frozen=True)

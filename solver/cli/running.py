@@ -106,8 +106,8 @@ def _knows_orders(arguments: argparse.Namespace) -> bool:
     is_single = arguments.command in ("map", "prove") and getattr(arguments, "einsum", None) is not None
     if not is_single and arguments.command not in ("network", "sweep"):
         return False
-    others = ("pareto", "sensitivity", "price_constraints", "export_model", "mapping", "mapped_spec")
-    others += ("fuse", "same", "mappings")
+    of_map = ("pareto", "sensitivity", "price_constraints", "export_model", "mapping", "mapped_spec")
+    others = (*of_map, "same", "mappings")
     return getattr(arguments, "engine", AUTO) != CP_SAT and not any(
         getattr(arguments, own, None) for own in others
     )
