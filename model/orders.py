@@ -16,13 +16,14 @@ from dataclasses import dataclass, replace
 from itertools import chain, product
 
 from model.architecture import Architecture, Fanout, StorageLevel, with_order
-from model.choices import keep_sets
+from model.choices import keep_options, keep_sets
 from model.cost.order import crossed_slots
 from model.cost.prices import leaking_instances
 from model.counting import rule_of
 from model.extents import PERFECT
-from model.mapping import FanoutMapping, Mapping, NodeMapping
+from model.mapping import FanoutMapping, Loop, Mapping, NodeMapping, StorageMapping
 from model.mapspace import FactorRule, JointRules, KeepRules, Mapspace, TemporalRules
+from model.places import spread
 from model.problem import Dataspace, Problem
 
 Held = tuple[int, str]
@@ -55,7 +56,7 @@ def _obstacles(mapspace: Mapspace) -> Iterator[str]:
         yield f"are not counted by {rule.title}"
     if mapspace.joint or mapspace.parallel or not all(map(_is_plain, mapspace.temporal[1:])):
         yield "are not searched with `!Parallel`, given places or constraints on temporal loops"
-    if any(_home(mapspace, space.name) is None for space in mapspace.problem.dataspaces):
+    if any(_takes_room(mapspace, space.name) for space in mapspace.problem.dataspaces):
         yield "are not searched where the outermost memory need not keep all tensors"
     if any(level.tolls or level.cluster_size > 1 or level.passing for level in levels):
         yield "are not searched with tolls, clusters or uncoalesced words"
@@ -80,11 +81,18 @@ def _is_none(rule: FactorRule) -> bool:
 def _home(mapspace: Mapspace, name: str) -> int | None:
     """Return the level that has the whole of a dataspace in any case; None where that is open."""
     for level, rules in enumerate(mapspace.keep):
-        if name in rules.keep:
-            return level
-        if name not in rules.bypass:
-            return None
+        options = keep_options(rules, level, name)
+        if options != (False,):
+            return level if options == (True,) else None
     return None
+
+
+def _takes_room(mapspace: Mapspace, name: str) -> bool:
+    """Whether a dataspace that the outermost memory does not keep takes room where it is."""
+    home = _home(mapspace, name)
+    return home is None or (
+        home > 0 and mapspace.architecture.levels[home].packing_of(name).size_per_value > 0
+    )
 
 
 def _fanout_obstacles(mapspace: Mapspace) -> Iterator[str]:
@@ -152,7 +160,7 @@ def in_order(mapspace: Mapspace, order: Order) -> Mapspace:
         frozenset((next(held)[1],)) if any(n == own for own, _ in order) else frozenset() for n in numbers[1:]
     ]
     everything = frozenset(space.name for space in mapspace.problem.dataspaces)
-    every = [(0, everything & mapspace.keep[0].keep), *zip(numbers[1:], kept, strict=True)]
+    every = [(0, everything - mapspace.keep[0].bypass), *zip(numbers[1:], kept, strict=True)]
     return replace(
         mapspace,
         architecture=architecture,
@@ -184,6 +192,71 @@ def _temporal(mapspace: Mapspace, every: Sequence[tuple[int, frozenset[str]]]) -
         )
 
 
+def in_hardware_order(mapspace: Mapspace) -> Mapspace:
+    """Return the mappings in the order of the hardware: memories have a place for each dataspace.
+
+    What the outermost memory does not keep is at the first one, if it is there in the next one.
+    """
+    names = (space.name for space in mapspace.problem.dataspaces)
+    above = frozenset(name for name in names if _home(mapspace, name) == 1)
+    return with_first_places(spread(replace(mapspace, free_order=frozenset())), above)
+
+
+def with_first_places(mapspace: Mapspace, above: Collection[str]) -> Mapspace:
+    """Return the mappings with some dataspaces at the first place of the outermost memory on chip."""
+    home = mapspace.architecture.on_chip[0].component if above else ""
+    places = [n for n, level in enumerate(mapspace.architecture.levels) if level.component == home]
+    keep = list(mapspace.keep)
+    for place in places:
+        rules = keep[place]
+        if place == places[0]:
+            keep[place] = replace(rules, keep=rules.keep.union(above))
+        else:
+            keep[place] = replace(rules, bypass=rules.bypass.union(above))
+    return replace(mapspace, keep=tuple(keep))
+
+
+def rearranged(mapspace: Mapspace, hardware: Mapspace, mapping: Mapping) -> tuple[Mapspace, Mapping]:
+    """Return a mapping of `in_hardware_order` as one of its order, and the mapspace of that order."""
+    memories = [level.name for level in mapspace.architecture.levels]
+    tiles: list[tuple[Held | None, tuple[Loop, ...]]] = []
+    positions = hardware.architecture.storage_indices
+    for position, level in zip(positions, hardware.architecture.levels, strict=True):
+        entry = mapping.nodes[position]
+        assert isinstance(entry, StorageMapping)
+        number = memories.index(level.component)
+        tiles += [((number, name), ()) for name in sorted(entry.keep)] if number else []
+        last, loops = tiles.pop() if tiles else (None, ())
+        tiles.append((last, (*entry.temporal, *loops)))
+    for name in (space.name for space in mapspace.problem.dataspaces):
+        tiles = _homed(tiles, _home(mapspace, name) or 0, name)
+    own = in_order(mapspace, tuple(held for held, _ in tiles if held is not None))
+    stores = iter(tiles)
+    fanouts = iter([entry for entry in mapping.nodes if isinstance(entry, FanoutMapping)])
+    keeps, nodes = iter(own.keep), list[NodeMapping]()
+    for node in own.architecture.nodes:
+        if isinstance(node, Fanout):
+            nodes.append(next(fanouts))
+            continue
+        kept = next(keeps).keep
+        nodes.append(StorageMapping(next(stores)[1] if kept or not nodes else (), kept))
+    return own, Mapping(tuple(nodes))
+
+
+def _homed(
+    tiles: Sequence[tuple[Held | None, tuple[Loop, ...]]], level: int, name: str
+) -> list[tuple[Held | None, tuple[Loop, ...]]]:
+    """Move the tile that a dataspace is in before the nest begins as far outside as may be."""
+    if not level:
+        return list(tiles)
+    number = next(n for n, (held, _) in enumerate(tiles) if held == (level, name))
+    (before, outside), (own, loops) = tiles[number - 1], tiles[number]
+    left = [*tiles[: number - 1], (before, (*loops, *outside)), *tiles[number + 1 :]]
+    outer = (n for n, (held, _) in enumerate(left) if held is None or held[0] < level)
+    place = 1 + max(outer)
+    return [*left[:place], (own, ()), *left[place:]]
+
+
 def order_of(mapspace: Mapspace, ordered: Mapspace) -> Order:
     """Return the order whose mapspace `in_order` has made of a mapspace."""
     memories = [level.name for level in mapspace.architecture.levels]
@@ -191,6 +264,11 @@ def order_of(mapspace: Mapspace, ordered: Mapspace) -> Order:
     return tuple(
         (memories.index(level.component), name) for level, rules in pairs for name in sorted(rules.keep)
     )
+
+
+def renamed_order(order: Order, names: Named[str, str]) -> Order:
+    """Return an order with other names of dataspaces."""
+    return tuple((level, names[name]) for level, name in order)
 
 
 def _joint(places: Sequence[tuple[int, frozenset[str]]]) -> Iterator[JointRules]:

@@ -25,11 +25,15 @@ AnyLoop = TypeVar("AnyLoop", Loop, SpatialLoop)
 
 @dataclass(frozen=True)
 class Seen:
-    """A visit as one dataspace sees it: with fanouts where the dataspace meets them."""
+    """A visit as one dataspace sees it: with fanouts where the dataspace meets them.
+
+    `positions` has the place here of each node of the nest.
+    """
 
     architecture: Architecture
     mapping: Mapping
     nest: Nest
+    positions: dict[int, int]
 
     def places(self, memory: str) -> list[int]:
         """The nodes that are places of a memory, outermost first."""
@@ -86,9 +90,12 @@ class VisitKind:
 
     def _see(self, dataspace: str) -> Seen:
         if not self.architecture.has_own_order:
-            return Seen(self.architecture, self.mapping, self.nest)
+            same = {position: position for position in range(len(self.architecture.nodes))}
+            return Seen(self.architecture, self.mapping, self.nest, same)
         own = seen_by(self.architecture, self.mapping, dataspace)
-        return Seen(own.architecture, own.mapping, build_nest(self.problem, own.architecture, own.mapping))
+        nest = build_nest(self.problem, own.architecture, own.mapping)
+        positions = {position: place for place, position in enumerate(own.positions)}
+        return Seen(own.architecture, own.mapping, nest, positions)
 
     @cached_property
     def _seen(self) -> dict[str, Seen]:

@@ -6,7 +6,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, replace
 from typing import Any
 
-from model.architecture import StorageLevel, with_places
+from model.architecture import StorageLevel
+from model.cost.order import instances_in_use
 from model.counting.words import extents, tile_words
 from model.fused.cascade import Cascade, CascadeEinsum
 from model.fused.mapping import Body, FusedMapping, Leaf, LeafPath, Stored
@@ -76,7 +77,7 @@ def _nests(einsum: CascadeEinsum, path: LeafPath) -> Iterator[list[str]]:
     """Yield the loop nest of an Einsum in each kind of its visits, as text."""
     for nest in path.leaf.nests:
         problem = replace(einsum.problem, bounds=nest_bounds(einsum.problem, nest))
-        architecture = with_places(einsum.mapspace.architecture, dict(nest.places))
+        architecture = nest.placed(einsum.mapspace.architecture)
         targets = as_value({"mapping": mapping_targets(problem, architecture, nest.mapping)})
         nodes = as_value(architecture_document(architecture))
         yield nest_lines(nodes, targets["mapping"], einsum_text(problem))
@@ -102,13 +103,16 @@ def _kind_levels(kind: VisitKind) -> Iterator[Document]:
         assert isinstance(chosen, StorageMapping)
         tiles = {}
         for space in (own for own in kind.problem.dataspaces if own.name in chosen.keep):
-            words = tile_words(space, kind.nest.bounds[position])
+            seen = kind.seen(space.name)
+            bounds = seen.nest.bounds[seen.positions[position]]
+            words = tile_words(space, bounds)
             tiles[space.name] = {
-                "tile_shape": list(extents(space, kind.nest.bounds[position])),
+                "tile_shape": list(extents(space, bounds)),
                 "tile_words": words,
                 "size_words": words * level.packing_of(space.name).size_per_value,
             }
-        yield {"name": level.name, "instances": kind.nest.instances(position), "dataspaces": tiles}
+        instances = instances_in_use(kind.architecture, kind.nest, position)
+        yield {"name": level.name, "instances": instances, "dataspaces": tiles}
 
 
 def fused_result_document(
