@@ -22,6 +22,9 @@ from solver.search.space.keep_masks import Chain
 from solver.search.space.search_space import GRAINS, SearchSpace
 from solver.search.stopping import Stop, Stopped, heeding
 
+ROUNDED = 0.5
+"""Energy units that rounding takes from what a memory leaks, at most."""
+
 MOST_TILES, MOST_CHOICES = 1 << 17, 1 << 18
 """Numbers of tiles that are told apart where there may be remainders, and spatial choices, at most."""
 
@@ -105,7 +108,10 @@ class _Floors:
     def energies(self, cycles: FloatArray, steps: FloatArray) -> FloatArray:
         """Energy units, given cycles, and those of the arithmetic."""
         fixed = self._bounds.masked.fixed(self.every, self._bounds.waiting(cycles, steps))
-        return self.charges.whole(fixed + self._words(ENERGY))
+        # Fractions of cycles leak fractions of units, which the cost model rounds, memory by memory.
+        is_rounded = self.frame.space.ticks_per_cycle > 1
+        spare = ROUNDED * len(self.frame.space.levels) if is_rounded else 0.0
+        return self.charges.whole(fixed + self._words(ENERGY) - spare)
 
     def _words(self, price: Price) -> FloatArray:
         """What all words cost."""
