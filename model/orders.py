@@ -250,6 +250,9 @@ def _homed(
     if not level:
         return list(tiles)
     number = next(n for n, (held, _) in enumerate(tiles) if held == (level, name))
+    above = tiles[number - 1][0]
+    if level > 1 and (above is None or above[0] < level):
+        return list(tiles)  # the loops below it are not to move it
     (before, outside), (own, loops) = tiles[number - 1], tiles[number]
     left = [*tiles[: number - 1], (before, (*loops, *outside)), *tiles[number + 1 :]]
     outer = (n for n, (held, _) in enumerate(left) if held is None or held[0] < level)
