@@ -9,9 +9,10 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import islice, pairwise, product, takewhile
+from itertools import combinations, islice, pairwise, product, takewhile
 from typing import NamedTuple
 
+from model.choices import keep_options
 from model.cost import evaluate_in
 from model.extents import Extents
 from model.mapping import FanoutMapping, Mapping, SpatialLoop
@@ -27,6 +28,7 @@ from model.orders import (
     unrolled,
     with_spatial,
 )
+from model.places import gathered
 from solver.result import (
     BOUNDS,
     Clock,
@@ -47,6 +49,7 @@ from solver.result import (
 )
 from solver.search.goal import NO_CAPS, Caps, Goal
 from solver.search.mapper import SharedSearch
+from solver.search.path.floors import least_costs
 from solver.search.path.search import EinsumSearch
 from solver.search.shared import Shared
 from solver.search.space.search_space import SearchSpace
@@ -60,6 +63,9 @@ MOST_PARTS = 1 << 16
 
 HARDWARE_SHARE = 0.25
 """Of the time, what the search in the order of the hardware has at most."""
+
+SHARE_KEPT = 1 - 1e-9
+"""Sums in floating point err by less."""
 
 HARDWARE, ORDERS = "order of the hardware", "orders of memories"
 """The stages."""
@@ -296,6 +302,41 @@ class OrderSearch:
             hardware_order=None if hardware is None else Narrower.of(hardware),
             mapspace=self._best.mapspace,
         )
+
+
+def with_any_order(mapspace: Mapspace) -> Mapspace | None:
+    """Return a mapspace with its memories in any order; None where that adds nothing, or is not searched.
+
+    Parameters
+    ----------
+    mapspace
+        Its memories are in the order of the hardware.
+    """
+    even = gathered(mapspace)
+    names = [level.name for level in even.architecture.levels]
+    free = replace(even, free_order=frozenset(names[1:]))
+    kept = [
+        {space.name for space in even.problem.dataspaces if True in keep_options(rules, level, space.name)}
+        for level, rules in enumerate(even.keep)
+    ]
+    pairs = combinations(kept[1:], 2)
+    is_one_order = all(len(outer | inner) < 2 or not (outer and inner) for outer, inner in pairs)
+    if even.free_order or is_one_order or not even.counting_rule.has_places:
+        return None
+    try:
+        check_orders(free)
+    except ValueError:
+        return None
+    return free
+
+
+def least_in_any_order(mapspace: Mapspace) -> tuple[float, float]:
+    """Return energy units and cycles that no mapping with memories in any order is below, without a search.
+
+    What words cost between two memories depends on the tile inside alone, wherever it lies in the nest.
+    """
+    energy, cycles = least_costs(in_hardware_order(mapspace), lambda: False)
+    return energy * SHARE_KEPT, cycles * SHARE_KEPT
 
 
 def spatial_choices(mapspace: Mapspace) -> Iterator[Spatial]:
