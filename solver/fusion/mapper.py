@@ -45,6 +45,7 @@ from solver.result import (
     Termination,
     refuse_gap,
 )
+from solver.search.orders import HARDWARE, HARDWARE_SHARE
 from solver.search.stopping import Stopped
 
 LONGEST = (3, 5)
@@ -185,11 +186,14 @@ class _Search:
 
     def run(self) -> FusedResult:
         """Search without fusion first, then with; then with remainders in nests where there may be any."""
+        hardware = self._in_hardware_order()
         with self.watch.during("each Einsum alone", BOUNDS):
             first = self._unfused_at_once()
             self.pricer.clock = self.clock.share(2) if self.is_any else self.clock
             unfused, perfect, even = self._alone(first), None, None
         best = replace(unfused.best)
+        if hardware is not None and hardware.mapping is not None:
+            self._take_found(best, hardware)
         with suppress(Stopped):
             self._try_formulas(best)
         with self.watch.during("divisors", BOUNDS):
@@ -220,7 +224,30 @@ class _Search:
             evidence_of(self.pricer, self.perfect_pricer),
             perfect,
             even,
+            None if hardware is None else Narrower(hardware.status, hardware.value, hardware.bound),
         )
+
+    def _in_hardware_order(self) -> FusedResult | None:
+        """Search the mappings in the order of the hardware, where memories may lie in others as well."""
+        if not any(einsum.mapspace.free_order for einsum in self.cascade.einsums):
+            return None
+        own = (replace(e, mapspace=replace(e.mapspace, free_order=frozenset())) for e in self.cascade.einsums)
+        left_s = self.clock.left_s
+        options = replace(self.options, time_limit_s=None if left_s is None else left_s * HARDWARE_SHARE)
+        cascade = replace(self.cascade, einsums=tuple(own))
+        with self.watch.during(HARDWARE, BOUNDS):
+            return fuse_cascade(
+                cascade, self.objective, options, self.limits, None, self.should_stop, self.grain
+            )
+
+    def _take_found(self, best: _Best, found: FusedResult) -> None:
+        """Take the mapping of a narrower search; it costs as much."""
+        assert found.mapping is not None
+        cost = evaluate_fused(self.cascade, found.mapping)
+        if not cost.valid or cost.value(self.objective) != found.value:
+            raise ContradictionError("a mapping costs something else where memories may lie in any order")
+        best.take(cost.value(self.objective), found.mapping, cost, ())
+        self._report(best, None)
 
     def _is_interrupted(self) -> bool:
         """Whether to end, whatever the time; now and then, look at memory and tell of progress."""

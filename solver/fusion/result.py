@@ -112,6 +112,7 @@ class FusedResult:
     evidence: FusionEvidence = field(default_factory=FusionEvidence)
     perfect_factors: Narrower | None = None
     equal_parts: Narrower | None = None
+    hardware_order: Narrower | None = None
 
     @property
     def units_per_pj(self) -> int:

@@ -142,12 +142,21 @@ def fused_result_document(
         "gap": result.gap,
         "perfect_factors": narrower_document(result.perfect_factors, objective, units),
         "equal_parts": narrower_document(result.equal_parts, objective, units),
+        **_hardware_order(result),
         "restrictions": list(result.restrictions),
         "statistics": asdict(result.statistics),
         "mapping": mapping_text,
         "check": check,
         "notes": plain(notes),
     }
+
+
+def _hardware_order(result: FusedResult) -> Document:
+    """Return what the search in the order of the hardware came to, where memories may lie in others."""
+    if result.hardware_order is None:
+        return {}
+    own = narrower_document(result.hardware_order, result.objective, result.units_per_pj)
+    return {"hardware_order": own}
 
 
 def _unfused_document(cascade: Cascade, evaluation: FusedEvaluation) -> Document:
