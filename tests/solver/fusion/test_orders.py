@@ -97,7 +97,7 @@ def test_other_counting_rules_are_refused():
     cascade, _ = gaining()
     einsums = (replace(e, mapspace=replace(e.mapspace, counting=EXACT)) for e in cascade.einsums)
     with pytest.raises(NotSearchedError, match="are not searched in cascades by the exact rule"):
-        fuse_cascade(replace(cascade, einsums=tuple(einsums)))
+        fuse_cascade(replace(cascade, einsums=tuple(einsums)), "energy")
 
 
 @pytest.mark.parametrize("seed", few(range(60), 4))
