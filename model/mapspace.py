@@ -38,7 +38,7 @@ NOT_SIMPLE = (
 """What searches ask of rules."""
 
 UNSEARCHED_ORDER = (
-    "this search knows memories in the order of the hardware only (force_memory_hierarchy_order: False)"
+    "this search supports memories in the order of the hardware only (force_memory_hierarchy_order: False)"
 )
 """What searches say that do not go through the orders of memories."""
 
@@ -320,7 +320,7 @@ class Mapspace:
         Parameters
         ----------
         simple_rules
-            Whether the search knows simple rules of the user's own (`Rule.is_simple`).
+            Whether the search knows simple user-defined rules (`Rule.is_simple`).
         by_bounds
             Whether it is the search by bounds, which knows more than others: memories with several places,
             ports, and AccelForge's rule where no windows of outputs slide and words are paid one by one.
@@ -380,12 +380,12 @@ class Mapspace:
 
     @property
     def has_simple_rules(self) -> bool:
-        """Whether the search by bounds knows all rules of the user's own."""
+        """Whether the search by bounds knows all user-defined rules."""
         return all(rule.is_simple for rule in self.rules)
 
     @property
     def cost_limits(self) -> tuple[tuple[str, int], ...]:
-        """The most that rules of the user's own let mappings cost, by objective: energy units or cycles."""
+        """The most that user-defined rules let mappings cost, by objective: energy units or cycles."""
         found = (part.cost_limit for rule in self.rules for part in rule.parts)
         names = {"energy": ENERGY, "cycles": LATENCY}
         units = self.architecture.units_per_pj

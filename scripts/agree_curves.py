@@ -5,6 +5,10 @@ buffer of a random capacity. It agrees if its value is that of the curve, or, wh
 before the proof, if no bound is above the curve and no value below it. Half of the capacities lie one word
 below a point of the curve. Besides, the checker of certificates, which shares no code with either, has to
 find the curve VALID. The exit code is 1 if anything disagrees.
+
+    python scripts/agree_curves.py --enumerate 350
+
+compares curves of so many small Einsums with all their mappings instead, priced one by one by the cost model.
 """
 
 from __future__ import annotations
@@ -34,6 +38,7 @@ from solver.curves.einsum import Curve, traffic_curve
 from solver.curves.network import LayerCurve, Part
 from solver.result import Options, Status
 from solver.stages import map_einsum
+from tests.curves import enumerated_steps, small_design, steps_of
 from tests.strategies import CONVOLUTIONS, EINSUMS
 
 LARGEST = {True: 24, False: 200}
@@ -126,6 +131,22 @@ def _compare(found: Agreement, capacity: int, limit_s: float) -> None:
     found.open += 1
 
 
+def enumerated(count: int, first: int, console: Console) -> int:
+    """Compare curves of small Einsums with all their mappings; return how many disagree."""
+    wrong = steps = 0
+    for seed in range(first, first + count):
+        design = small_design(seed, FACTORS[seed % 2])
+        wanted, found = enumerated_steps(design), steps_of(traffic_curve(design))
+        steps += len(wanted)
+        if wanted != found:
+            wrong += 1
+            console.print(f"seed {seed}, {design.problem.bound}: {found}, by enumeration {wanted}")
+    console.print(
+        f"{count - wrong} of {count} curves are those of all mappings, {steps} steps; {wrong} are not"
+    )
+    return wrong
+
+
 def report(seeds: range, found: list[Agreement]) -> Table:
     """A row per Einsum."""
     table = Table(title="Curves and searches at single capacities", title_justify="left")
@@ -155,8 +176,13 @@ def main() -> int:
     parser.add_argument(
         "--time-limit", type=float, default=10.0, metavar="S", help="of each search (default: 10)"
     )
+    parser.add_argument(
+        "--enumerate", type=int, metavar="N", help="compare so many small Einsums with all their mappings"
+    )
     options = parser.parse_args()
     console, found = Console(width=140), list[Agreement]()
+    if options.enumerate is not None:
+        return 1 if enumerated(options.enumerate, options.seed, console) else 0
     seeds = range(options.seed, options.seed + options.count)
     for seed in seeds:
         found.append(compared(seed, options.capacities, options.time_limit))

@@ -78,7 +78,7 @@ class Kind:
 
 
 def one_tensor(cascade: Cascade) -> Cascade:
-    """The same cascade with registers for at most one tensor of each Einsum: one place does for it."""
+    """Add registers to a cascade for at most one tensor of each Einsum, so that one place suffices."""
     chosen: list[str] = []
     for tensor in cascade.intermediates:
         users = set(cascade.users[tensor])
@@ -92,7 +92,7 @@ def one_tensor(cascade: Cascade) -> Cascade:
 
 
 def in_unlike_orders(cascade: Cascade) -> Cascade:
-    """The same cascade with rules on the order of spatial loops, which few orders of two loops satisfy."""
+    """Add rules on the order of spatial loops to a cascade, which few orders of two loops satisfy."""
     einsums = []
     for place, einsum in enumerate(cascade.einsums):
         dims = sorted(einsum.problem.dims)
@@ -194,7 +194,7 @@ def drawn(random: Random, kind: Kind) -> tuple[str, Cascade]:
 
 
 def with_own_names(einsum: CascadeEinsum) -> CascadeEinsum:
-    """The same Einsum on an architecture that names no dataspaces of others."""
+    """Put an Einsum on an architecture that names no dataspaces of others."""
     names = {own.name for own in einsum.problem.dataspaces}
     architecture = einsum.mapspace.architecture
     nodes = tuple(

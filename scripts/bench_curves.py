@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import argparse
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from model.extents import PERFECT
@@ -18,7 +18,7 @@ from model.formats.cascade import read_network
 from model.formats.fused import load_cascade
 from model.formats.timeloop import LoadOptions
 from model.problem import Dataspace, Problem, Term
-from solver.cli.curve_inputs import MEMORY, MEMORY_AND_BUFFER
+from solver.cli.curve_inputs import MEMORY, MEMORY_AND_BUFFER, Reading, read_texts
 from solver.cli.options import SHIPPED
 from solver.curves.fused import fused_curve
 from solver.curves.network import Part, network_curve
@@ -99,6 +99,26 @@ def _fused() -> str:
     return f"{proven} of {len(points)} sizes proven"
 
 
+FEED_FORWARD = ("FFA[m,c] = Z[m,g] * W[g,c]", "FFB[m,j] = FFA[m,c] * V[c,j]"), "m8192 g4096 c16384 j4096"
+ATTENTION = (
+    ("QK[m,p,h] = Q[m,h,e] * K[p,h,e]", "AV[m,h,f] = QK[m,p,h] * V[p,h,f]"),
+    "m8192 p8192 h32 e128 f128",
+)
+"""Pairs of products of GPT-3 6.7B."""
+
+CHAIN_BYTES = [1 << power for power in range(12, 28, 2)]
+
+
+def _chain(texts: Sequence[str], sizes: str) -> str:
+    """Two products at some sizes of the buffer, with divisors."""
+    extents = {text[0]: int(text[1:]) for text in sizes.split()}
+    cascade = read_texts(texts, extents, Reading(factors=PERFECT, fuse=True), "").cascade
+    assert cascade is not None
+    points = fused_curve(cascade, [8 * size for size in CHAIN_BYTES], Clock(FUSED_LIMIT_S)).points
+    proven = sum(point.status is Status.OPTIMAL for point in points)
+    return f"{proven} of {len(points)} sizes proven"
+
+
 def _network(name: str) -> str:
     layers = read_network([SHIPPED / "workloads" / f"{name}.yaml", MEMORY]).network.layers
     problems = (layer.mapspace.problem for layer in layers if not layer.is_copy)
@@ -109,6 +129,8 @@ CASES = (
     Case("product", 5.0, lambda: _curve(_parts(iter([matmul(16_384, 1024, 1024)])))),
     Case("resnet50", 60.0, lambda: _curve(_parts(resnet50()))),
     Case("gpt3", 60.0, lambda: _network("gpt3_block")),
+    Case("gpt3_feed_forward", 60.0, lambda: _chain(*FEED_FORWARD)),
+    Case("gpt3_attention", 60.0, lambda: _chain(*ATTENTION)),
     Case("gpt3_fused", 60.0, _fused),
 )
 

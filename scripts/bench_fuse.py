@@ -44,7 +44,7 @@ def load(workload: str, architecture: str, tokens: int | None = None, factors: F
 
 
 def chain(cascade: Cascade, blocks: int) -> Cascade:
-    """The same cascade several times, each block on tensors of its own."""
+    """Repeat a cascade several times, each block with tensors of its own."""
     return replace(
         cascade, einsums=tuple(_renamed(e, block) for block in range(blocks) for e in cascade.einsums)
     )

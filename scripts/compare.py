@@ -59,6 +59,7 @@ def main() -> None:
     cases = containing(arguments.only, bench_cases())
     console = Console(width=160, highlight=False)
     comparisons: list[Comparison] = []
+    console.print("10 %, 1 %, 0 %: time at which a mapper first came within this distance of the reference")
     with interruptible() as stop:
         runs = takewhile(lambda _: not stop.is_set(), product(cases, arguments.objectives))
         for case, objective in runs:

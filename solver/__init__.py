@@ -1,4 +1,4 @@
-"""How the best mapping of an Einsum is found, and how it is proven to be the best."""
+"""Search for the best mapping of an Einsum, and the proof that it is the best."""
 
 from __future__ import annotations
 

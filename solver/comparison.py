@@ -206,7 +206,7 @@ def _remark_of_run(mapper: Mapper, pricing: Pricing) -> tuple[str, str]:
         raise
     except (Exception, SystemExit) as error:  # a user's mapper may fail in any way, the others still count
         return f"failed: {type(error).__name__}: {error}", traceback.format_exc()
-    return f"its answer breaks {broken}" if broken else "", ""
+    return f"its answer violates {broken}" if broken else "", ""
 
 
 def _check_not_better(outcome: MapperRun, result: Result) -> None:

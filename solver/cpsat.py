@@ -148,7 +148,7 @@ class CheckedModel:
             self._check_row(proto.constraints[place])
         self._checked_rows = len(proto.constraints)
         if proto.has_floating_point_objective():
-            raise RangeError("the objective is no sum of whole numbers")
+            raise RangeError("the objective is not a sum of integers")
         self._check_sum("the objective", proto.objective)
         self._assert_small("the objective's offset", (math.ceil(abs(proto.objective.offset)),))
 
@@ -305,7 +305,7 @@ def _listener(on_answer: Callable[[Answer], None]) -> Any:
 def _nearest_integer(value: float) -> int:
     """Return the whole number that CP-SAT means by a floating-point one."""
     if not math.isfinite(value) or abs(value - round(value)) > ROUNDING:
-        raise ModelError(f"CP-SAT reports {value!r} for a whole number")
+        raise ModelError(f"CP-SAT reports {value!r} for an integer")
     return round(value)
 
 

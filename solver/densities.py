@@ -44,12 +44,12 @@ def density_sweep(
     densities
         Shares of nonzeros, by dataspace.
     options, on_progress, should_stop
-        As of `solver.stages.map_einsum`; the time limit is that of each point.
+        See `solver.stages.map_einsum`; the time limit applies to each point.
 
     Raises
     ------
     ValueError
-        As of `solver.stages.map_einsum`.
+        See `solver.stages.map_einsum`.
     KeyError
         There is no such dataspace.
     """

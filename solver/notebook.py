@@ -117,7 +117,7 @@ def _verdict_line(status: Status, objective: str, value: float | None, gap: floa
 
 @dataclass(frozen=True, repr=False)
 class EinsumResult(ShownResult, Result):
-    """The result of a search, with what was searched."""
+    """The result of the search for one Einsum, with its mapspace."""
 
     mapspace: Mapspace | None = None
 
@@ -217,7 +217,7 @@ class NetworkResult(ShownResult, run.NetworkResult):
 
 @dataclass(frozen=True)
 class FusedCase:
-    """What is to be fused: a cascade of Einsums on an architecture, and remarks about their specs."""
+    """A cascade of Einsums to fuse on an architecture, and remarks about their specs."""
 
     cascade: Cascade
     notes: tuple[Note, ...] = ()
@@ -548,14 +548,13 @@ def map_fused(
     case
         The cascade, as returned by `load` with `fuse`, or what `load` reads: a path, or a list of them.
     objective
-        "energy", "latency" or "edp"; None: that of `options`, or that of the specs, which is EDP unless they
-        say otherwise.
+        "energy", "latency" or "edp"; None: that of `options`, then that of the specs, then EDP.
     options
         The time limit applies to the whole search.
     limits
-        Restrictions of the mapspace.
+        Limits on shared loops and stored tensors.
     on_progress, should_stop
-        As of `map_einsum`.
+        See `map_einsum`.
 
     Returns
     -------
@@ -595,11 +594,11 @@ def traffic_curve(
         An Einsum as text, whose indices have the sizes of `bounds`; a path of a layer, a workload or a model;
         a dictionary; or a problem.
     bits
-        Of values: of all, or by tensor; default: what the spec says, or 8.
+        Bits of a value, one number for all tensors or numbers by tensor; default: those of the spec, or 8.
     factors
-        Out of `model.extents.FACTORS`.
+        The factors that loops may have, out of `model.extents.FACTORS`.
     time_limit_s
-        After which layers that are not done are missing.
+        Seconds after which the search stops; the layers that remain are `missing` in the curve.
     on_layer, should_stop
         Called with the name of each layer before it is searched, and to check whether to stop.
     variables

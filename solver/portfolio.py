@@ -36,8 +36,8 @@ from solver.result import (
     StopCallback,
     Termination,
     TooLargeError,
-    bounded,
     is_within,
+    with_bound,
 )
 from solver.search.goal import Goal
 from solver.search.mapper import FEW_PRICES_FROM
@@ -103,7 +103,7 @@ class Companion(Partner):
     Parameters
     ----------
     mapspace, options
-        As of the search by bounds.
+        Those of the search by bounds.
     """
 
     def __init__(self, mapspace: Mapspace, options: Options) -> None:
@@ -321,7 +321,7 @@ def map_by_cp_sat(
     Raises
     ------
     ValueError, TooLargeError, ModelError
-        As of `map_by_formulation`.
+        See `map_by_formulation`.
     """
     check_formulated(mapspace)
     waiting = _Waiting(mapspace, options, Clock(options.time_limit_s, should_stop), on_progress, beginning)
@@ -421,4 +421,4 @@ class _Waiting:
             evaluation=None if self._best is None else self._best.evaluation,
             statistics=Statistics(seconds=self._clock.seconds),
         )
-        return known if value is None or bound < value else bounded(known, value)
+        return known if value is None or bound < value else with_bound(known, value)

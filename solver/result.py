@@ -153,7 +153,7 @@ def refuse_gap(options: Options, searched: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class StageCost:
-    """What one stage of a search took, without the stages inside of it."""
+    """The time of one stage of a search, without the stages inside it."""
 
     stage: str
     engine: str  # who searched
@@ -171,7 +171,7 @@ def merged(costs: Iterable[StageCost]) -> tuple[StageCost, ...]:
 
 @dataclass(slots=True)
 class Statistics:
-    """How much work a search did; while it runs, so far."""
+    """The work of a search so far."""
 
     seconds: float = 0.0  # wall-clock time
     states: int = 0  # tiles that were bounded, with one spatial choice or with several together
@@ -218,7 +218,7 @@ class MaskEvidence:
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """What the bound on one objective rests on, keep mask by keep mask."""
+    """The basis of the bound on one objective, by keep mask."""
 
     objective: str
     masks: tuple[MaskEvidence, ...]
@@ -238,7 +238,7 @@ def is_within(gap: float, value: int | None, bound: int | None) -> bool:
 
 
 class Phase(StrEnum):
-    """The current phase of a search; the values are texts for people."""
+    """The current phase of a search; the values are texts to display."""
 
     SURVEY = "first bounds"  # on bypass choices and spatial choices
     PATHS = "paths"  # the best of them by tables, and mappings
@@ -410,7 +410,7 @@ class Narrower:
     status
         OPTIMAL, FEASIBLE, INFEASIBLE or UNKNOWN.
     value, bound
-        As of `Result`, of the first objective.
+        See `Result`; of the first objective.
     """
 
     status: Status
@@ -548,10 +548,10 @@ class Result:
         is_open = self.status in (Status.FEASIBLE, Status.UNKNOWN)
         if not is_open or first.bound is None or first.bound <= (self.bound or 0):
             return self
-        return replace(bounded(self, first.bound), evidence=first.evidence)
+        return replace(with_bound(self, first.bound), evidence=first.evidence)
 
 
-def bounded(result: Result, bound: int) -> Result:
+def with_bound(result: Result, bound: int) -> Result:
     """Return a result with a higher bound, optimal if that is the value and no later objective is open."""
     raised = replace(result, bound=bound)
     if bound != result.value or len(result.objectives) > 1:

@@ -533,7 +533,7 @@ def map_einsum(
     if mapspace.sparsity is not None and options.engine == CP_SAT:
         raise ValueError("CP-SAT does not search sparse data: the engine must be auto or bounds")
     if mapspace.free_order and options.engine == CP_SAT:
-        raise ValueError("CP-SAT knows memories in the order of the hardware only: use auto or bounds")
+        raise ValueError("CP-SAT supports memories in the order of the hardware only: use auto or bounds")
     own = mapspace if mapspace.sparsity is None else searchable(mapspace)
     question = EinsumQuestion(own, options, on_progress, should_stop, reasons)
     with closing(_partner(question)) as partner:

@@ -16,7 +16,6 @@ from model.architecture import Fanout
 from model.cost import evaluate_in
 from model.cost.batch import BatchEvaluator, encode
 from model.cost.batch.counts import most_words
-from model.extents import PERFECT
 from model.mapping import FanoutMapping, Loop, Mapping, NodeMapping, SpatialLoop, StorageMapping
 from model.mapspace import FactorRule, Mapspace, SpatialRules, TemporalRules
 from model.numbers import divisors
@@ -46,7 +45,7 @@ class Priced(NamedTuple):
 def enumerate_mappings(mapspace: Mapspace, *, innermost_orders: bool = True) -> Iterator[Mapping]:
     """Yield every mapping that the constraints of `mapspace` allow.
 
-    Capacities and rules of the user's own are left to the cost model, see `optima`.
+    Capacities and user-defined rules are left to the cost model, see `optima`.
 
     Loops of bound 1 are left out, so orders differ only in loops that do something. Of the axis
     assignments and orders of a fanout's spatial loops only the first that fits the mesh is yielded: the
@@ -96,8 +95,7 @@ def valid_mappings(mapspace: Mapspace, *, innermost_orders: bool = True) -> Iter
     Where batches can tell, mappings are priced in batches, and each 17th by the plain cost model as well.
     """
     ported = any(level.ports for level in mapspace.architecture.levels)
-    unusual = mapspace.rules or mapspace.joint or ported or not mapspace.counting_rule.is_general
-    if unusual or mapspace.factors != PERFECT or _too_many_words(mapspace.problem):
+    if mapspace.rules or ported or not mapspace.counting_rule.is_general or _too_many_words(mapspace.problem):
         yield from _priced_one_by_one(mapspace, innermost_orders)
         return
     problem, architecture = mapspace.problem, mapspace.architecture

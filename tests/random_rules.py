@@ -1,4 +1,4 @@
-"""Random rules of the user's own, and what they mean by Python's arithmetic on the loops of a mapping."""
+"""Random user-defined rules, and what they mean by Python's arithmetic on the loops of a mapping."""
 
 from __future__ import annotations
 
@@ -152,7 +152,7 @@ def _kept(mapspace: Mapspace, mapping: Mapping, space: str) -> list[int]:
 
 
 def _means_at(text: str, mapspace: Mapspace, mapping: Mapping, place: dict[str, int]) -> bool:
-    """The same with the place at which the tiles of each memory are looked at."""
+    """Whether a rule holds for a mapping, by the tiles of each memory at the given places."""
     problem, architecture = mapspace.problem, mapspace.architecture
     free = replace(mapspace, rules=())
     evaluation = _evaluated(free, mapping)

@@ -209,7 +209,7 @@ def with_first_values(random: Random, problem: Problem) -> Problem:
 
 
 def counted_as_accelforge(mapspace: Mapspace, random: Random) -> Mapspace:
-    """The same by AccelForge's rule, with ports, leakage, and children that share nothing here and there."""
+    """Count by AccelForge's rule, with ports, leakage, and some children that share nothing."""
     names = [space.name for space in mapspace.problem.dataspaces]
     nodes, even = [], gathered(mapspace)
     for node in even.architecture.nodes:

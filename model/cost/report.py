@@ -133,7 +133,7 @@ class Evaluation:
     Parameters
     ----------
     violations, broken_rules
-        Broken limits, and broken rules of the user's own, which only `model.cost.evaluate_in` knows; the
+        Broken limits, and broken user-defined rules, which only `model.cost.evaluate_in` knows; the
         mapping is valid when there are none.
     levels
         Storage levels, outermost first.

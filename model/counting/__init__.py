@@ -1,4 +1,4 @@
-"""Rules by which moved words and cycles are counted: what depends on one is asked of it."""
+"""Counting rules for moved words and cycles; all that depends on a rule is a method of it."""
 
 from model.counting.rules import (
     ACCELFORGE,

@@ -63,8 +63,8 @@ def timeloop_cycles(level: StorageLevel, steps: int, demands: Iterable[Demand]) 
 
     Notes
     -----
-    The doubles are taken in Timeloop's order: a quotient that lies a hair above a whole number costs a
-    cycle. Beyond ``2**53`` steps they may lie below the steps, which are exact and the least there is.
+    The doubles are computed in Timeloop's order: a quotient slightly above an integer costs a cycle. Beyond
+    ``2**53`` steps they may lie below the steps, which are exact and the minimum.
     """
     if level.unlimited:
         return steps

@@ -1,4 +1,4 @@
-"""First touches: whether the first access to a word of an output reads what is there."""
+"""First touches: whether the first access to an output word reads its previous value."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from model.problem import Dataspace
 
 
 def reads_firsts(level: StorageLevel, space: Dataspace) -> bool:
-    """Whether first touches of a dataspace's words at a level need a read, and a fill, as others do.
+    """Whether first touches of a dataspace's words at a level need a read and a fill, as other accesses do.
 
-    They do for operands, for outputs whose first values are given, and where the level says so.
+    This holds for operands, for outputs with given first values, and if the level requires it.
     """
     return not space.read_write or space.given or space.name in level.rmw_first_update
 

@@ -1,4 +1,4 @@
-"""Partitions: the words of a dataspace that one instance of a level ever holds."""
+"""Partitions: all words of a dataspace that one instance of a level holds during a run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The counting rules: how the words that a mapping moves, and their cycles, are counted, and who knows it."""
+"""The counting rules: how words and cycles of a mapping are counted, and which parts support which rule."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ ACCELFORGE: Counting = "accelforge"
 
 
 class Loops(Protocol):
-    """What rules ask of the loops of a mapping; `model.cost.nest.Nest` has it."""
+    """The loops of a mapping as counting rules need them; `model.cost.nest.Nest` implements this."""
 
     @property
     def bounds(self) -> Sequence[Mapping[str, int]]:
@@ -54,15 +54,15 @@ Touched = Callable[[int, int], int]
 
 @dataclass(frozen=True)
 class CountingRule:
-    """One way to count; `rule_of` has those that there are.
+    """A counting rule; `rule_of` returns one by its name.
 
     Parameters
     ----------
     name, title, description
-        What specs and documents call it, what messages do, and what reports say of it.
+        Its name in specs and documents, its name in messages, and its description in reports.
     changes
-        What each temporal loop above a tile brings into it, given the tile's extents and the loops,
-        innermost first.
+        The words that each temporal loop above a tile brings into it, given the tile's extents and the
+        loops, innermost first.
     touched
         Given a dataspace: the distinct words of it that the tiles at or inside a node ever take under one
         instance of a node at or outside it; both by position, the node outside first.
@@ -72,35 +72,35 @@ class CountingRule:
     copies
         Accesses above a fanout that serve all of its children, given its spatial loops.
     drains_are_reads
-        Whether a level reads what it hands back to the level outside.
+        Whether draining words to the outer level reads them.
     is_executed
-        Whether words are those that an execution moves.
+        Whether it counts the words that an execution moves.
     by_order
-        Whether the order of loops decides which tiles stay in place; otherwise their places alone do.
+        Whether the order of loops determines which tiles stay in place; otherwise only their places do.
     looks_once
-        Whether each loop is looked at between its first two iterations only: then a tile keeps words only
-        where it moves as the innermost loop moves it, and words may be fewer than an execution moves.
+        Whether it considers only the first two iterations of each loop: then a tile keeps words only
+        where it moves as the innermost loop moves it, and counts may be lower than those of an execution.
     rounds_cycles
         Whether cycles are rounded up before they leak energy.
     is_general
-        Whether batches and all searches know it; those that are not are known to `model.cost.evaluate` and
-        the search by bounds.
+        Whether batches and all searches support it; otherwise only `model.cost.evaluate` and the search by
+        bounds do.
     is_formulated
-        Whether the CP-SAT formulation states it.
+        Whether the CP-SAT formulation supports it.
     lack_of_remainders
-        Says of remainders that the rule does not count them; None if it does.
+        The phrase of messages that the rule does not count remainders; None if it does.
     rounds_counts
         Whether batches may round counts beyond 2^53.
     links, given, sparse, fused, in_any_order
         Whether link transfers, given first values of outputs, sparse data, fused mappings, and mappings whose
         memories lie in any order are counted.
     certifies_ports
-        Whether the checker of certificates knows ports by this rule.
+        Whether the checker of certificates supports ports with this rule.
     has_places
-        Whether memories have several places unless the user says otherwise.
+        Whether memories have several places by default.
     compared_with, finding
-        Name of the rule by which a given mapping is also priced for comparison; and the sentence by which
-        this one then says what it counts.
+        Name of the rule that also prices a given mapping for comparison, and the sentence that states the
+        figure of this rule.
     """
 
     name: Counting
@@ -154,13 +154,13 @@ class CountingRule:
         Returns
         -------
         int
-            The first tile, and what every loop brings whenever it advances.
+            Words of the first tile, and those that every loop brings whenever it advances.
         """
         return math.prod(tile) + sum(change.repeats * change.words for change in self.changes(tile, moves))
 
 
 def _covered_by_loops(architecture: Architecture, nest: Loops, space: Dataspace) -> Touched:
-    """What the tiles cover while all loops run but the spatial ones outside."""
+    """Words that the tiles cover while all loops run except the outer spatial ones."""
 
     def touched(outer: int, inner: int) -> int:
         between = (node for node in architecture.fanout_indices if outer < node < inner)

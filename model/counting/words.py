@@ -1,4 +1,4 @@
-"""Words that move: tiles, what loops bring into them and what they cover, what children share."""
+"""Moved words: tiles, the words that loops bring into them, and the words that children share."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def tile_words(space: Dataspace, bounds: Mapping[str, int]) -> int:
 
 
 def displacement(space: Dataspace, dim: str, stride: int) -> Vector:
-    """How far a tile moves when a dimension advances.
+    """The distance by which a tile moves when a dimension advances.
 
     Parameters
     ----------
@@ -75,7 +75,7 @@ def fresh_words(tile: Sequence[int], move: Sequence[int]) -> int:
 
 
 class Change(NamedTuple):
-    """What a temporal loop brings whenever it advances.
+    """The words that a temporal loop brings whenever it advances.
 
     Parameters
     ----------
@@ -93,7 +93,7 @@ class Change(NamedTuple):
 
 
 def exact_changes(tile: Sequence[int], moves: Iterable[Move]) -> Iterator[Change]:
-    """What each temporal loop above a level brings into one instance of it, as an execution does.
+    """The words that each temporal loop above a level brings into one instance, as an execution moves them.
 
     When a loop advances, all loops inside it go back from their last iteration to their first. The
     level keeps what the new tile shares with the one before, and nothing else.
@@ -109,10 +109,10 @@ def exact_changes(tile: Sequence[int], moves: Iterable[Move]) -> Iterator[Change
 
 
 def timeloop_changes(tile: Sequence[int], moves: Iterable[Move]) -> Iterator[Change]:
-    """What each temporal loop brings into one instance, by Timeloop's rule; parameters as of `exact_changes`.
+    """The words that each temporal loop brings by Timeloop's rule; parameters as of `exact_changes`.
 
-    Every loop is looked at between its first two iterations, and the words that are new in the
-    second one count for all further ones. The innermost loop that moves the tile keeps what
+    The rule compares the first two iterations of each loop; the words that are new in the second
+    one count for all further ones. The innermost loop that moves the tile keeps what
     overlaps with the tile before. A loop farther out is compared with the last position, all inner
     loops being in their second iteration: it brings nothing if the tile is back where it was,
     keeps the overlap if it continues the innermost movement, and brings the whole tile otherwise.
@@ -132,11 +132,11 @@ def timeloop_changes(tile: Sequence[int], moves: Iterable[Move]) -> Iterator[Cha
 
 
 def place_changes(tile: Sequence[int], moves: Iterable[Move]) -> Iterator[Change]:
-    """What each temporal loop brings into one instance, by AccelForge's rule.
+    """The words that each temporal loop brings into one instance by AccelForge's rule.
 
-    Whether a tile stays is decided by its place in the nest alone: every loop outside of it fetches the
-    whole tile again, be it that of the iteration before. Only the innermost of these loops, where it moves
-    the tile by less than its extent, keeps what overlaps.
+    Only the place of a tile in the nest decides whether it stays: every loop outside fetches the whole tile
+    again, even if it is the same. Only the innermost of these loops keeps the overlap, where it moves the
+    tile by less than its extent.
     """
     loops = [(bound, move) for bound, move in moves if bound > 1]
     repeats = math.prod(bound for bound, _ in loops)
@@ -170,7 +170,7 @@ def _changes_outwards(
 
 
 def covered_words(tile: Sequence[int], moves: Iterable[Move]) -> int:
-    """Distinct words that a tile covers while loops move it: what one instance ever holds.
+    """Distinct words that a tile covers while loops move it: all words that one instance holds.
 
     Parameters
     ----------

@@ -3,7 +3,7 @@
 from model.energy.components import AREA_SCALES, CompoundClass, CompoundClasses, load_compound_classes
 from model.energy.estimator import ESTIMATED_ATTRIBUTES, dram_hint
 from model.energy.given import GIVEN_KEYS, EnergyTables, GivenPrices, load_tables, read_given
-from model.energy.pricing import price
+from model.energy.pricing import price_component
 from model.energy.request import ComponentPrices, EnergyError, EnergyRequest
 
 __all__ = [
@@ -20,6 +20,6 @@ __all__ = [
     "dram_hint",
     "load_compound_classes",
     "load_tables",
-    "price",
+    "price_component",
     "read_given",
 ]

@@ -92,7 +92,7 @@ class _Figures:
     area: Figure | None = None
 
 
-def price(
+def price_component(
     request: EnergyRequest,
     tables: EnergyTables,
     compound_classes: CompoundClasses,
@@ -297,7 +297,7 @@ def _estimated(request: EnergyRequest, missing: tuple[str, ...], library: Librar
     generic = request.model_class in _GENERIC_CLASSES and request.model_class not in library.classes.by_name
     if generic and not asks_for_placeholders(_technology(request, library)):
         raise EnergyError(
-            f"the class `{request.model_class}` does not say what it is made of",
+            f"the class `{request.model_class}` is too general for an estimate",
             hint="give a subclass, such as SRAM, regfile or intmac, or the energies, or an ERT",
             about=CLASS,
         )

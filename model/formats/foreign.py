@@ -42,12 +42,12 @@ _PYTORCH = Format("a PyTorch file", f"export the model with `torch.onnx.export`;
 _BEGINNINGS: tuple[tuple[bytes, int, Format], ...] = (
     (b"version https://git-lfs.github.com/spec/", 0, LFS_POINTER),
     (b"GGUF", 0, Format("a file of weights (GGUF)", _WEIGHTS)),
-    (b"\x89HDF\r\n\x1a\n", 0, Format("an HDF5 file, as of Keras", _EXPORT)),
+    (b"\x89HDF\r\n\x1a\n", 0, Format("an HDF5 file, such as Keras writes", _EXPORT)),
     (b"TFL3", 4, Format("a TensorFlow Lite model", _EXPORT)),
     (b"ORTM", 4, Format("an ONNX Runtime model (.ort)", "give the ONNX model that it was made from")),
-    (b"\x93NUMPY", 0, Format("a NumPy array", "it is no spec: give YAML files")),
+    (b"\x93NUMPY", 0, Format("a NumPy array", "it is not a spec: give YAML files")),
     (b"\x1f\x8b", 0, Format("a gzip archive", "unpack it first")),
-    (b"%PDF", 0, Format("a PDF document", "it is no spec: give YAML files")),
+    (b"%PDF", 0, Format("a PDF document", "it is not a spec: give YAML files")),
 )
 """What binary files begin with, at which byte."""
 

@@ -84,7 +84,7 @@ def _bits_from_variables(variables: Mapping[str, object]) -> int:
 
 def _notes(variables: Mapping[str, object]) -> Iterator[Note]:
     if BITS not in variables:
-        sentence = "a topology has no types: all values have {} bits, or as many as `--set BITS=N` says"
+        sentence = "a topology has no types: all values have {} bits, unless `--set BITS=N` is given"
         yield note_at(None, sentence, DEFAULT_BITS)
 
 

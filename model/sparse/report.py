@@ -109,7 +109,7 @@ class SparseEvaluation:
     Parameters
     ----------
     violations, broken_rules
-        Broken limits, and broken rules of the user's own, which only `model.sparse.evaluate_sparse_in` knows;
+        Broken limits, and broken user-defined rules, which only `model.sparse.evaluate_sparse_in` knows;
         the mapping is valid when there are none.
     levels
         Storage levels, outermost first.

@@ -93,7 +93,7 @@ def calculate(symbol: str, left: object, right: object) -> object:
         raise OverflowError("the result is too large for a number")
     if isinstance(result, float) and symbol in _EXACT_OPERATORS and (_is_long(left) or _is_long(right)):
         return _exactly(symbol, left, right, result)
-    return bounded(result)
+    return short_enough(result)
 
 
 def _is_long(value: float) -> bool:
@@ -126,7 +126,7 @@ def _power(base: float, exponent: float) -> float:
     return result  # type: ignore[no-any-return]
 
 
-def bounded(value: _Value) -> _Value:
+def short_enough(value: _Value) -> _Value:
     """Return a value unchanged; OverflowError if it is an integer of more than 4096 bits."""
     if isinstance(value, int) and value.bit_length() > _INTEGER_BITS:
         raise OverflowError(f"the number has more than {_INTEGER_BITS} bits")
@@ -279,7 +279,7 @@ def _whole_numbers(compute: Callable[..., int]) -> Function:
 def _lcm(*values: int) -> int:
     result = 1
     for value in values:
-        result = bounded(math.lcm(result, value))
+        result = short_enough(math.lcm(result, value))
     return result
 
 

@@ -13,13 +13,13 @@ from itertools import islice
 from model.syntax import DEEPEST, LONGEST, NESTED, ExpressionError, extent_of, shortened, syntax_tree
 from model.text.arithmetic import (
     FUNCTIONS,
-    bounded,
     calculate,
     container,
     float_of,
     item,
     number,
     ordered,
+    short_enough,
     type_name,
 )
 from model.text.source import ScalarNode, SourceText, Span, SpecError
@@ -132,7 +132,9 @@ class Evaluator:
     def _known_value(self, node: ast.expr, depth: int) -> object:  # noqa: PLR0911 (one case per kind of node)
         match node:
             case ast.Constant(value=bool() | int() | float() | str() as constant):
-                return float_of(self._text.of(node)) if isinstance(constant, float) else bounded(constant)
+                return (
+                    float_of(self._text.of(node)) if isinstance(constant, float) else short_enough(constant)
+                )
             case ast.Name() | ast.Attribute() if path := _dotted_name(node):
                 return self._led_to(path, node, depth)
             case ast.Attribute(value=held, attr=key) if _first_name(held):
@@ -210,7 +212,7 @@ class Evaluator:
         if name not in FUNCTIONS:
             hint = did_you_mean(name, FUNCTIONS)
             raise SpecError(f"there is no function `{name}`", self._text.at(function), hint=hint)
-        return bounded(FUNCTIONS[name](name, arguments))
+        return short_enough(FUNCTIONS[name](name, arguments))
 
     def _junction(self, is_or: bool, values: list[ast.expr], depth: int) -> object:
         """Return the value that decides an ``or`` or ``and``; later operands are not evaluated."""

@@ -176,7 +176,8 @@ def read_text(path: Path, limits: Limits) -> str:
 
 def _read_bytes(path: Path, name: str, limits: Limits) -> bytes:
     if path.is_dir():
-        raise SpecError(f"{name} is a directory, not a spec file")
+        hint = "the command `network` maps the layers in a directory"
+        raise SpecError(f"{name} is a directory, not a spec file", hint=hint)
     if path.exists() and not path.is_file():
         raise SpecError(f"{name} is not a regular file")
     with path.open("rb") as stream:

@@ -25,7 +25,7 @@ from jinja2.runtime import Context
 from jinja2.sandbox import ImmutableSandboxedEnvironment, safe_range
 from jinja2.utils import Namespace
 
-from model.text.arithmetic import FUNCTIONS, OPERATORS, bounded, calculate, type_name
+from model.text.arithmetic import FUNCTIONS, OPERATORS, calculate, short_enough, type_name
 from model.text.source import SpecError
 
 CODE_NAME = "template:"
@@ -242,7 +242,7 @@ def foreign_statement(template: nodes.Template) -> nodes.Node | None:
 
 
 def _template_function(name: str) -> Callable[..., object]:
-    return lambda *arguments: bounded(FUNCTIONS[name](name, [_defined(part) for part in arguments]))
+    return lambda *arguments: short_enough(FUNCTIONS[name](name, [_defined(part) for part in arguments]))
 
 
 def _defined(value: object) -> object:

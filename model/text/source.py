@@ -313,7 +313,7 @@ def _whole_line(origin: LineOrigin, text: str) -> tuple[str, int, int, int, int]
     return origin.source.name, origin.line, indent + 1, origin.line, max(indent + 1, len(text.rstrip())) + 1
 
 
-def places_of(*documents: Node) -> dict[SourceRef, Span]:
+def spans_of(*documents: Node) -> dict[SourceRef, Span]:
     """Return the span of each place at which a node starts: that of the shortest, as constraints point at."""
     spans: dict[SourceRef, Span] = {}
     for span in (span for node in values_in(*documents) for span in _spans_of(node)):

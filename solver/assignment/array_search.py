@@ -58,9 +58,9 @@ def assign_costed(
     criterion
         Out of `model.objective.CRITERIA`: what the array is chosen by.
     options, should_stop
-        As for `assign`, for the whole search.
+        See `assign`; for the whole search.
     on_progress
-        As for `assign`, unless an array is to be chosen.
+        See `assign`; not if an array is to be chosen.
 
     Returns
     -------

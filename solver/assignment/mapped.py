@@ -101,7 +101,7 @@ def assign_mapped(
     objective
         One of `ADDITIVE`; ValueError for any other.
     options, should_stop
-        As `solver.assignment.assign` takes them, for each assignment that is solved.
+        See `solver.assignment.assign`; for each assignment that is solved.
     """
     if objective not in ADDITIVE:
         raise ValueError(f"{objective} does not add up over layers; choose from {', '.join(ADDITIVE)}")

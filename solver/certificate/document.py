@@ -35,7 +35,7 @@ from solver.certificate.orders import order_claim
 from solver.result import Status
 
 FORMAT, WITH_PLACES, WITH_RULES = (f"tilewright certificate {number}" for number in (9, 10, 11))
-"""Those where memories have several places, and under rules of the user's own: older checkers see neither."""
+"""Those where memories have several places, and under user-defined rules: older checkers see neither."""
 ORDERS = "tilewright certificate orders 1"
 """Where memories may lie in any order."""
 SPARSE = "tilewright certificate sparse 2"
@@ -153,21 +153,21 @@ def check_certifiable(mapspace: Mapspace) -> None:
     """Raise a `CertificateError` for a mapspace with what the checker does not know."""
     tolls = [level.name for level in mapspace.architecture.levels if level.tolls]
     if tolls and mapspace.factors != PERFECT:
-        raise CertificateError(f"the checker knows no remainders where words pass {tolls[0]!r}")
+        raise CertificateError(f"the checker does not support remainders where words pass {tolls[0]!r}")
     given = [space.name for space in mapspace.problem.dataspaces if space.given]
     if tolls and given:
         raise CertificateError(
-            f"the checker does not know given first values of {given[0]!r} at {tolls[0]!r}"
+            f"the checker does not support given first values of {given[0]!r} at {tolls[0]!r}"
         )
     ported = [level.name for level in mapspace.architecture.levels if level.ports]
     if ported and not mapspace.counting_rule.certifies_ports:
-        raise CertificateError(f"the checker knows ports of {ported[0]!r} by AccelForge's rule only")
+        raise CertificateError(f"the checker supports ports of {ported[0]!r} with AccelForge's rule only")
     if mapspace.joint and any(level.no_coalesce for level in mapspace.architecture.levels):
-        raise CertificateError("the checker does not know no_coalesce where memories have several places")
+        raise CertificateError("the checker does not support no_coalesce where memories have several places")
     if has_sparse_data(mapspace) and mapspace.factors != PERFECT:
-        raise CertificateError("the checker knows no remainders of loops over sparse data")
+        raise CertificateError("the checker does not support remainders on sparse data")
     if has_sparse_data(mapspace) and mapspace.rules:
-        raise CertificateError("the checker knows no rules of the user's own on mappings of sparse data")
+        raise CertificateError("the checker does not support user-defined rules on sparse data")
 
 
 def certificate_text(document: Json) -> str:

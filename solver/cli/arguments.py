@@ -44,8 +44,8 @@ from solver.cli.options import (
     mapper_option,
     model_file,
     name_list,
+    name_reader,
     names,
-    one_of,
     one_or_two,
     picture,
     positive,
@@ -55,7 +55,7 @@ from solver.cli.options import (
     time_limit,
     value_bits,
 )
-from solver.cli.output import write_stderr, write_stdout
+from solver.cli.output import program, write_stderr, write_stdout
 from solver.exit_codes import EXIT_INVALID, MEANINGS
 from solver.result import BOUNDS, CP_SAT, ENGINES
 
@@ -107,13 +107,13 @@ def parse_arguments(arguments: Sequence[str]) -> argparse.Namespace:
 
 
 def build_parsers() -> tuple[argparse.ArgumentParser, dict[str, argparse.ArgumentParser]]:
-    """Return the parser of ``python -m solver``, and the parser of each command."""
+    """Return the parser of the program, and the parser of each command."""
     parser: argparse.ArgumentParser = _CommandParser(
-        prog="python -m solver",
+        prog=program(),
         description="Find the best mapping of a tensor workload onto an accelerator, and prove it.",
-        epilog="`python -m solver SPEC...` means `python -m solver map SPEC...`.\n"
+        epilog=f"`{program()} SPEC...` means `{program()} map SPEC...`.\n"
         f"Paths that begin with `{SHIPPED.name}/` also find the specs that ship with Tilewright, such as\n"
-        f"`{SHIPPED.name}/architectures/eyeriss_like.yaml`; `{SHIPPED.name}/README.md` there lists them.\n\n"
+        f"`{SHIPPED.name}/architectures/eyeriss_like.yaml`; `{SHIPPED.name}/README.md` lists them.\n\n"
         f"{MEANINGS}",
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
@@ -211,8 +211,8 @@ def _add_map(commands: Commands) -> argparse.ArgumentParser:
     add_flag(
         parser,
         "--check",
-        "have the certificate checked without the solver, as `prove` "
-        "does; the exit code is 0 only if it is VALID",
+        "have the certificate checked without the solver, as `prove` does; the exit code is 0 only if it is "
+        "VALID",
     )
     add_flag(
         parser,
@@ -367,7 +367,9 @@ def _add_tile(commands: Commands) -> argparse.ArgumentParser:
 
 def _add_operator(parser: argparse.ArgumentParser) -> None:
     known = tuple(OPERATORS)
-    parser.add_argument("--operator", type=one_of(known), metavar="OP", help=f"one of {', '.join(known)}")
+    parser.add_argument(
+        "--operator", type=name_reader(known), metavar="OP", help=f"one of {', '.join(known)}"
+    )
     parser.add_argument("--input", type=sizes, metavar="SHAPE", help="shape of the inputs: N,H,W,C or N,C")
     parser.add_argument(
         "--kernel",
@@ -428,7 +430,9 @@ and transitions is minimal, and prove it."""
         metavar="OUT",
         help="write the layered graph without a solution: DOT (.dot, .gv, or - for stdout) or a picture",
     )
-    add_path(parser, "--answer", "of an instance in JSON: write the strategies as the contest asks for them")
+    add_path(
+        parser, "--answer", "for an instance in JSON: write the chosen strategies in the contest's format"
+    )
     add_flag(parser, "--decomposition", "print every step of the decomposition")
     add_flag(parser, "--quiet", "print no report")
     return parser
@@ -493,7 +497,7 @@ def _add_report(commands: Commands) -> argparse.ArgumentParser:
         type=file_path,
         nargs="+",
         metavar=("RESULT", "OTHER"),
-        help="JSON document written by --json; of two, print what differs: figures, energy by level, mapping",
+        help="JSON document written by --json; of two, print differences in figures, energy and mapping",
     )
     page = "HTML page to write (- is stdout; default: RESULT with the suffix .html, none for two results)"
     add_path(parser, "--output", page, "OUT")
@@ -663,8 +667,8 @@ combinations need runs once. --time-limit applies to each search."""
         "--density",
         "densities",
         "DATASPACE=SHARE,...",
-        "instead: map one layer with sparse data for each density, such as Weights=0.1,0.5; repeat for all "
-        "combinations",
+        "instead of attributes: map one layer with sparse data at each density, such as Weights=0.1,0.5; "
+        "repeat for all combinations",
     )
     for option, what in (("architectures", "architectures"), ("workloads", "workloads or networks")):
         parser.add_argument(
@@ -685,15 +689,15 @@ combinations need runs once. --time-limit applies to each search."""
 
 def _add_bound(commands: Commands) -> argparse.ArgumentParser:
     parser = add_command(
-        commands, "bound", "the least traffic to memory that any mapping needs, by size of the buffer"
+        commands, "bound", "find the least traffic to memory that any mapping needs, by buffer size"
     )
     parser.description = """\
-How much must cross between a memory and one buffer? For every size of the buffer at
-once, the least traffic that any mapping reaches: of an Einsum (such as
-"Z[m,n] = A[m,k] * B[k,n]" m=16384 k=1024 n=1024), of a layer file, or of all layers of
-a directory, a workload or an ONNX model, one after the other. Several inputs are several
-curves. No architecture is needed. Sizes of buffers and traffic are in bytes; k, M and G
-are decimal, Ki, Mi and Gi binary. docs/bound.md says what such curves say."""
+Find the least traffic between a memory and one buffer that any mapping reaches, for
+all buffer sizes at once: for an Einsum (such as "Z[m,n] = A[m,k] * B[k,n]" m=16384
+k=1024 n=1024), for a layer file, or for all layers of a directory, a workload or an
+ONNX model, one after the other. Each input gives one curve. No architecture is needed.
+Buffer sizes and traffic are in bytes; k, M and G are decimal, Ki, Mi and Gi binary.
+docs/bound.md explains the curves."""
     parser.add_argument(
         "inputs",
         nargs="+",
@@ -701,34 +705,34 @@ are decimal, Ki, Mi and Gi binary. docs/bound.md says what such curves say."""
         help="an Einsum as text, the size of an index such as m=1024, or the path of a layer file, a "
         "directory of these, a workload, or an ONNX model",
     )
-    group = parser.add_argument_group("what is asked")
+    group = parser.add_argument_group("results")
     group.add_argument(
         "--capacity",
         type=byte_range,
         default=(None, None),
         metavar="LEAST:MOST",
-        help="sizes of the buffer that are shown, such as 256:16Mi (default: all at which something changes)",
+        help="range of buffer sizes to show, such as 256:16Mi (default: all at which the traffic changes)",
     )
     group.add_argument(
         "--at",
         type=byte_sizes,
         default=(),
         metavar="SIZE,...",
-        help="sizes of the buffer to show, such as 64Ki,2Mi; with --fuse, those that are searched",
+        help="buffer sizes to show, such as 64Ki,2Mi; with --fuse, the sizes to search",
     )
     group.add_argument(
         "--traffic",
         type=byte_sizes,
         default=(),
         metavar="BYTES,...",
-        help="the other way round: the least buffer for so much traffic, such as 100Mi",
+        help="show the least buffer for these amounts of traffic, such as 100Mi",
     )
     group.add_argument(
         "--bandwidth",
         type=quantity,
         metavar="BYTES",
-        help="with --macs: bytes per unit of time (a second or a cycle) between memory and buffer; says from "
-        "which size on the arithmetic is the limit",
+        help="with --macs: bytes per unit of time (a second or a cycle) between memory and buffer; shows the "
+        "buffer size from which the workload is compute-bound",
     )
     group.add_argument(
         "--macs", type=quantity, metavar="N", help="multiply-accumulates in the same unit of time"
@@ -736,29 +740,29 @@ are decimal, Ki, Mi and Gi binary. docs/bound.md says what such curves say."""
     add_flag(
         group,
         "--fuse",
-        "search also the least traffic where the Einsums of a workload hand intermediates over in the buffer",
+        "also search fused mappings, in which intermediates of a workload stay in the buffer",
     )
     group = parser.add_argument_group("how inputs are read")
     group.add_argument(
         "--bits",
         type=value_bits,
         metavar="N|NAME=N,...",
-        help="bits of values, of all or by tensor, such as A=8,B=8,Z=32 (default: what the file says, or 8)",
+        help="bits of a value, for all tensors or by tensor: A=8,B=8,Z=32 (default: from the file, or 8)",
     )
     group.add_argument(
         "--factors",
         choices=FACTORS,
         default=ANY,
         metavar="KIND",
-        help="factors of loops: any, the last pass being cut short (any, the default), or divisors only "
-        "(perfect)",
+        help="loop factors: any, so that the last pass of a loop may be short (any, the default), or "
+        "divisors only (perfect)",
     )
     add_repeatable(group, "--set", "variables", "NAME=VALUE", "set a template variable; may be repeated")
     parser.add_argument(
         "--time-limit",
         type=time_limit,
         metavar="S",
-        help="stop after S seconds with the curves that are known, as the first Ctrl-C does (default: none; "
+        help="stop after S seconds with the curves found so far, as the first Ctrl-C does (default: none; "
         f"with --fuse {FUSED_TIME_LIMIT_S:g})",
     )
     add_json(parser)
@@ -774,7 +778,7 @@ are decimal, Ki, Mi and Gi binary. docs/bound.md says what such curves say."""
         "have the certificate checked without the solver, as `prove` does; the exit code is 0 only if it is "
         "VALID",
     )
-    add_flag(parser, "--quiet", "no progress and no report; files and exit code only")
+    add_flag(parser, "--quiet", "print no progress and no report")
     parser.set_defaults(specs=(), check_time_limit=None)
     return parser
 

@@ -86,11 +86,11 @@ def _load_network(arguments: argparse.Namespace) -> LoadedAssignment:
     contests = [path for path in arguments.specs if is_contest_file(path)]
     if not contests:
         if arguments.answer is not None:
-            raise SpecError("--answer writes the answer to an instance in JSON; this network is none")
+            raise SpecError("--answer needs an instance in JSON, which this network is not")
         limits, variables = load_options(arguments).files.limits, parse_assignments(arguments.variables)
         return load_assignment(arguments.specs, variables, arguments.include_roots, limits)
     if len(arguments.specs) > 1:
-        raise SpecError(f"{contests[0]} is a whole instance: no other file goes with it")
+        raise SpecError(f"{contests[0]} is a complete instance: give no other files")
     if arguments.variables:
         raise SpecError(f"{contests[0]} has no variables to set")
     return LoadedAssignment(network=load_contest(contests[0]))

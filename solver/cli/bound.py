@@ -18,7 +18,7 @@ from model.text.reader import parse_assignments
 from model.wording import printable
 from solver.cli.arguments import FUSED_TIME_LIMIT_S
 from solver.cli.certificates import UNCHECKED, check_checked, checked
-from solver.cli.curve_inputs import Reading, Subject, parts_of, read_subject, read_texts
+from solver.cli.curve_inputs import CurveSubject, Reading, parts_of, read_subject, read_texts
 from solver.cli.einsum_text import indices_of, is_einsum
 from solver.cli.options import input_path, quantity, shown
 from solver.cli.output import (
@@ -35,7 +35,7 @@ from solver.cli.output import (
 )
 from solver.cli.progress import interruptible, logged
 from solver.cli.running import EXIT_OF_STATUS
-from solver.curves.fused import FusedCurve, fused_curve
+from solver.curves.fused import FusedCurve, FusedPoint, fused_curve
 from solver.curves.network import LayerCurve, NetworkCurve, network_curve
 from solver.exit_codes import EXIT_OPTIMAL, EXIT_UNCHECKED
 from solver.fusion import NotSearchedError
@@ -64,14 +64,15 @@ def bound_command(arguments: argparse.Namespace) -> int:
     parts = [parts_of(own, arguments.bits) for own in inputs]
     _check_bits(arguments.bits, {name for layers in parts for part in layers for name in part.bits})
     question = _question(arguments)
-    limit_s = arguments.time_limit
+    limit_s, is_certified = arguments.time_limit, arguments.certificate is not None or arguments.check
     clock_s = FUSED_TIME_LIMIT_S if arguments.fuse and limit_s is None else limit_s
     with interruptible() as stop, _told(arguments.quiet) as tell:
         clock = Clock(clock_s, stop.is_set)
         found = []
         for own, layers in zip(inputs, parts, strict=True):
             curve = network_curve(layers, arguments.factors, clock.stop, lambda part: tell(part.name))
-            fused = None if own.cascade is None else _fused(own.cascade, curve, question, clock, tell)
+            sizes_bits = question.at_bits or _powers(curve, question)
+            fused = _fused(own.cascade, sizes_bits, clock, tell, not is_certified)
             found.append(InputCurve(own.name, curve, fused))
     reasons = [reason for own in found for _, reason in own.curve.missing]
     if reasons and clock.termination is None and not any(own.curve.layers for own in found):
@@ -94,23 +95,41 @@ def _certified(
     if arguments.certificate is None and not arguments.check:
         deliver(steps)
         return EXIT_OPTIMAL
+    from solver.curves.certificate import certified_points
+
     curves = [layer for own in found for layer in own.curve.layers]
-    if not curves:
+    points: list[tuple[str, FusedPoint]] = []
+    for own in (each for each in found if each.fused is not None):
+        assert own.fused is not None
+        certified, others = certified_points(own.fused.points)
+        points += [(own.name, point) for point in certified]
+        steps += [partial(write_stderr, _without_proof(own.name, *each)) for each in others]
+    if not curves and not points:
         deliver([*steps, lambda: write_stderr("note: no certificate is written: no curve is known\n")])
         return EXIT_OPTIMAL
     with tempfile.TemporaryDirectory() as folder:
         path = arguments.certificate or Path(folder) / "certificate.json"
-        deliver([*steps, lambda: _certify(path, curves, arguments)])
+        deliver([*steps, lambda: _certify(path, curves, points, arguments)])
         return _verdict(path, arguments, clock) if arguments.check else EXIT_OPTIMAL
 
 
-def _certify(path: Path, curves: Sequence[LayerCurve], arguments: argparse.Namespace) -> None:
+def _without_proof(name: str, point: FusedPoint, reason: str) -> str:
+    size = bytes_text(point.capacity_bits / 8)
+    return f"note: the certificate leaves out {printable(name)}, fused, at {size}: {reason}\n"
+
+
+def _certify(
+    path: Path,
+    curves: Sequence[LayerCurve],
+    points: Sequence[tuple[str, FusedPoint]],
+    arguments: argparse.Namespace,
+) -> None:
     """Write the certificate of all curves."""
     from solver.certificate.document import certificate_text
     from solver.curves.certificate import curves_certificate
 
     command = ["python", "-m", "solver", *arguments.words]
-    write_output(path, certificate_text(curves_certificate(curves, command)))
+    write_output(path, certificate_text(curves_certificate(curves, command, points)))
 
 
 def _verdict(path: Path, arguments: argparse.Namespace, clock: Clock) -> int:
@@ -171,14 +190,12 @@ def _check_options(arguments: argparse.Namespace, texts: Sequence[str], sizes: M
         if not texts:
             raise OutputError(f"{name}={sizes[name]} is the size of an index, but no Einsum is given as text")
         if name not in known:
-            raise OutputError(f"no Einsum has an index {name}; there are {', '.join(sorted(known))}")
+            raise OutputError(f"no Einsum has an index {name}; known indices are {', '.join(sorted(known))}")
     if (arguments.bandwidth is None) != (arguments.macs is None):
         raise OutputError(
             "--bandwidth and --macs must be given together: bytes and multiply-accumulates per unit of time"
         )
     check_checked(arguments)
-    if arguments.fuse and (arguments.certificate is not None or arguments.check):
-        raise OutputError("certificates of curves are about Einsums alone: leave out --fuse")
     if arguments.fuse and arguments.specs and arguments.bits is not None:
         raise OutputError("--bits cannot be combined with --fuse: set `bits_per_value` in the workload")
 
@@ -187,7 +204,9 @@ def _check_bits(bits: int | Mapping[str, int] | None, known: set[str]) -> None:
     """Refuse bits of tensors that there are not."""
     for name in bits if isinstance(bits, Mapping) else ():
         if name not in known:
-            raise OutputError(f"--bits: there is no tensor {name}; there are {', '.join(sorted(known))}")
+            raise OutputError(
+                f"--bits: there is no tensor {name}; known tensors are {', '.join(sorted(known))}"
+            )
 
 
 def _question(arguments: argparse.Namespace) -> CurveQuestion:
@@ -203,7 +222,7 @@ def _question(arguments: argparse.Namespace) -> CurveQuestion:
 
 def _read_inputs(
     arguments: argparse.Namespace, texts: Sequence[str], sizes: Mapping[str, int]
-) -> Iterator[Subject]:
+) -> Iterator[CurveSubject]:
     """Yield what each curve is about; with --fuse, all Einsums that are given as text are one cascade."""
     reading = Reading(
         arguments.bits, arguments.factors, parse_assignments(arguments.variables), arguments.fuse
@@ -216,12 +235,21 @@ def _read_inputs(
 
 
 def _fused(
-    cascade: Cascade, curve: NetworkCurve, question: CurveQuestion, clock: Clock, tell: Callable[[str], None]
-) -> FusedCurve:
-    """Search the fused cascade at the capacities asked for, or at powers of two."""
-    capacities = question.at_bits or _powers(curve, question)
+    cascade: Cascade | None,
+    capacities: Sequence[int],
+    clock: Clock,
+    tell: Callable[[str], None],
+    in_closed_form: bool,
+) -> FusedCurve | None:
+    """Search the fused cascade, if there is one, at some capacities."""
+    if cascade is None:
+        return None
+
+    def on_capacity(bits: int) -> None:
+        tell(f"fused, {bytes_text(bits / 8)}")
+
     try:
-        return fused_curve(cascade, capacities, clock, lambda bits: tell(f"fused, {bytes_text(bits / 8)}"))
+        return fused_curve(cascade, capacities, clock, on_capacity, in_closed_form)
     except (NotSearchedError, TooLargeError) as error:
         raise OutputError(f"--fuse: {error}") from None
 

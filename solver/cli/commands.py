@@ -483,7 +483,7 @@ def report_command(arguments: argparse.Namespace) -> int:
     path: Path = arguments.results[0]
     if len(arguments.results) > 1:
         return _print_difference(arguments)
-    refuse_options(arguments, {"json": "", "wide": ""}, "goes with two results")
+    refuse_options(arguments, {"json": "", "wide": ""}, "needs two results")
     output = arguments.output or path.with_suffix(".html")
     check_outputs((output,), (path,))
     from solver.report.pages import report_html
@@ -500,7 +500,7 @@ def report_command(arguments: argparse.Namespace) -> int:
 def _print_difference(arguments: argparse.Namespace) -> int:
     paths: list[Path] = arguments.results
     if len(paths) > 2:
-        raise OutputError(f"two results are compared, not {len(paths)}")
+        raise OutputError(f"`report` compares two results, not {len(paths)}")
     check_outputs((arguments.output, arguments.json), paths)
     from solver.report.difference import difference_document
     from solver.report.reading import DocumentError, read_document

@@ -55,7 +55,7 @@ class Reading:
 
 
 @dataclass(frozen=True)
-class Subject:
+class CurveSubject:
     """What one curve is about: a name, layers with what is known of bits, and the cascade if it is fused."""
 
     name: str
@@ -65,7 +65,7 @@ class Subject:
     cascade: Cascade | None = None
 
 
-def read_texts(texts: Sequence[str], sizes: Mapping[str, int], reading: Reading, how: str) -> Subject:
+def read_texts(texts: Sequence[str], sizes: Mapping[str, int], reading: Reading, how: str) -> CurveSubject:
     """Read Einsums that are given as text, as a workload.
 
     Parameters
@@ -97,7 +97,7 @@ def read_texts(texts: Sequence[str], sizes: Mapping[str, int], reading: Reading,
         raise SpecError(error.message, hint=error.hint) from None
 
 
-def read_subject(path: Path, reading: Reading) -> Subject:
+def read_subject(path: Path, reading: Reading) -> CurveSubject:
     """Read the layers of one input, and its cascade to fuse."""
     options, values = (
         LoadOptions(ignore_sparse=True, factors=reading.factors, problems_only=True),
@@ -119,10 +119,10 @@ def read_subject(path: Path, reading: Reading) -> Subject:
         notes += [str(note) for note in read if note.sentence not in OF_THE_DESIGN]
     says_bits = "problem" not in loaded.documents[0]
     name = network.name if len(network.layers) > 1 else network.layers[0].name
-    return Subject(name, layers, says_bits, tuple(notes), cascade)
+    return CurveSubject(name, layers, says_bits, tuple(notes), cascade)
 
 
-def parts_of(own: Subject, bits: Bits) -> list[Part]:
+def parts_of(own: CurveSubject, bits: Bits) -> list[Part]:
     """Return the layers of an input with the bits of their values."""
     return [
         Part(

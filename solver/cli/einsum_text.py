@@ -43,7 +43,8 @@ def workload_of(
     """
     indices = set[str]().union(*map(indices_of, texts))
     if missing := sorted(indices - bounds.keys()):
-        raise SpecError(f"the size of `{missing[0]}` is not given", hint=size_hint.format(missing[0]))
+        hint = f"give it as {size_hint.format(missing[0])}"
+        raise SpecError(f"the size of `{missing[0]}` is not given", hint=hint)
     if unused := sorted(bounds.keys() - indices):
         raise SpecError(f"the Einsum has no index `{unused[0]}`")
     for name, size in bounds.items():

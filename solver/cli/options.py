@@ -103,8 +103,11 @@ def add_repeatable(
     )
 
 
-_RULES = "the words that an execution moves (exact, the default) or as Timeloop does (timeloop)"
-_THIRD_RULE = ", or as AccelForge does (accelforge, the default for an `arch`, where it means --uneven)"
+_TWO_RULES = "as an execution moves them (exact, the default), or as Timeloop does (timeloop)"
+_THREE_RULES = (
+    "as an execution moves them (exact, the default), as Timeloop does (timeloop), or as AccelForge does "
+    "(accelforge, the default for an `arch`, where it implies --uneven)"
+)
 
 
 def add_reading(parser: argparse.ArgumentParser, countings: Sequence[Counting] = COUNTINGS) -> None:
@@ -116,8 +119,8 @@ def add_reading(parser: argparse.ArgumentParser, countings: Sequence[Counting] =
         "--counting",
         choices=countings,
         metavar="RULE",
-        help=f"counting rule for words and cycles: {_RULES}"
-        + (_THIRD_RULE if len(countings) > len(COUNTINGS) else ""),
+        help="how words and cycles are counted: "
+        + (_THREE_RULES if len(countings) > len(COUNTINGS) else _TWO_RULES),
     )
     group.add_argument(
         "--factors",
@@ -340,7 +343,7 @@ def _other_objective(name: str) -> str:
     return "; `accesses` is not an objective" if "accesses" in folded else ""
 
 
-def one_of(known: Sequence[str]) -> Callable[[str], str]:
+def name_reader(known: Sequence[str]) -> Callable[[str], str]:
     """Return a reader of one of several names, which suggests the nearest for others."""
 
     def choice(text: str) -> str:
@@ -488,7 +491,7 @@ def byte_range(text: str) -> tuple[int | None, int | None]:
         raise _wrong(f"{shown(text)} is not LEAST:MOST, such as 256:16Mi")
     ends = _bytes_in_bits(least) if least else None, _bytes_in_bits(most) if most else None
     if ends[0] is not None and ends[1] is not None and ends[0] >= ends[1]:
-        raise _wrong(f"{shown(text)}: the least capacity is not below the most")
+        raise _wrong(f"{shown(text)}: the lower end is not below the upper one")
     return ends
 
 

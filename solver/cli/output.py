@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
 from model.text.files import SPEC_SUFFIXES
-from model.text.source import Node, places_of
+from model.text.source import Node, spans_of
 from model.wording import printable
 from solver.report.pictures import PlotError
 from solver.saving import save
@@ -30,6 +30,9 @@ Step = Callable[[], object]
 
 STDOUT = Path("-")
 
+INSTALLED = "tilewright"
+"""The command that `pip install` puts on the path."""
+
 NO_MAPPING = "note: no mapping is written: none was found\n"
 """An older file could otherwise be taken for it."""
 
@@ -42,6 +45,11 @@ DOTS = [chr(number) for number in range(0x2800, 0x2900)]
 
 class OutputError(Exception):
     """An output cannot be written."""
+
+
+def program() -> str:
+    """Return the command by which the user started this program, for help and messages."""
+    return INSTALLED if Path(sys.argv[0]).stem == INSTALLED else "python -m solver"
 
 
 def check_outputs(paths: Iterable[Path | None], inputs: Iterable[Path]) -> None:
@@ -183,7 +191,7 @@ def _print_report(document: Callable[[], Document], wide: bool, nodes: Iterable[
     from solver.report.reading import as_value
 
     page = page_of(as_value(document()))
-    places = {str(ref): span for ref, span in places_of(*nodes).items()} if page.conflicts else {}
+    places = {str(ref): span for ref, span in spans_of(*nodes).items()} if page.conflicts else {}
     with report_console(wide) as console:
         print_page(console, page, verbose, places)
 

@@ -10,13 +10,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from model.text.files import is_file
-from model.text.source import places_of
+from model.text.source import spans_of
 from model.wording import printable
 from solver.cli.certificates import checked, write_certificate
 from solver.cli.output import (
     STDOUT,
     OutputError,
     check_outputs,
+    program,
     write_stderr,
     write_stdout,
 )
@@ -68,7 +69,7 @@ def prove_command(arguments: argparse.Namespace) -> int:
     from solver.report.figures import seconds_text
     from solver.report.reasons import reason_lines
 
-    document, places = _result_document(result.mapspace or mapspace, result), places_of(loaded.document)
+    document, places = _result_document(result.mapspace or mapspace, result), spans_of(loaded.document)
     spans = {str(place): span for place, span in places.items()}
     for line in reason_lines(document["reasons"].entries(), spans):
         write_stdout(f"{line}\n")
@@ -111,7 +112,7 @@ def _search_result(loaded: LoadedSpec, arguments: argparse.Namespace) -> tuple[M
     """Search for the best mapping, by bounds alone where they know all rules; return the mapspace, too."""
     sparsity = loaded.mapspace.sparsity
     if sparsity is None or not sparsity.optimized:
-        mapspace = replace(loaded.mapspace, sparsity=None)  # densities change no count
+        mapspace = replace(loaded.mapspace, sparsity=None)  # densities have no effect
         check_certified(replace(loaded, mapspace=mapspace))
         return mapspace, search(mapspace, arguments, BOUNDS if mapspace.has_simple_rules else AUTO)
     if arguments.engine == CP_SAT:
@@ -174,9 +175,7 @@ def known_output(path: Path) -> str:
     head = _beginning(path, HEAD_BYTES)
     name = printable(str(path))
     if head.startswith(b"{") and is_certificate(path):
-        return (
-            f"error: {name} is a certificate, not a spec\nhelp: `python -m solver prove {name}` checks it\n"
-        )
+        return f"error: {name} is a certificate, not a spec\nhelp: `{program()} prove {name}` checks it\n"
     if head.startswith(b"{") and all(pattern.search(head) for pattern in RESULT_KEYS):
         return (
             f"error: {name} is a result that --json wrote, not a spec\n"

@@ -25,9 +25,9 @@ from model.note import Note
 from model.objective import EDP, ENERGY, LATENCY
 from model.text.limits import DEFAULT_LIMITS
 from model.text.reader import parse_assignments
-from model.text.source import ConflictError, SpecError, places_of
+from model.text.source import ConflictError, SpecError, spans_of
 from solver.cli.arguments import EXPLAIN_TIME_LIMIT_S
-from solver.cli.output import NO_MAPPING, OutputError, Step, deliver, write_output, write_stderr
+from solver.cli.output import NO_MAPPING, OutputError, Step, deliver, program, write_output, write_stderr
 from solver.cli.progress import interruptible, watched
 from solver.exit_codes import EXIT_FEASIBLE, EXIT_INFEASIBLE, EXIT_OPTIMAL, EXIT_UNKNOWN
 from solver.report.figures import objective_text
@@ -77,7 +77,7 @@ PRICED: dict[str, Any] = {"model_sparse": True, "refuse_unsearchable": False}
 """Options on specs that are not searched: what the cost model alone knows is read as well."""
 
 MAPPING_NOTE = "the `mapping` in the specs is ignored here; `evaluate` evaluates it"
-EXPLAIN = "`python -m solver explain` with the same specs lists the changes that suffice"
+EXPLAIN = "`{} explain` with the same specs lists the changes that suffice"
 
 
 def load_options(arguments: argparse.Namespace) -> LoadOptions:
@@ -166,9 +166,9 @@ def _check_rules(loaded: LoadedSpec) -> None:
     evaluation = evaluate_totals(loaded.mapspace, loaded.mapping)
     for broken in () if evaluation is None else evaluation.broken_rules:
         source = broken.rule.source
-        place = places_of(loaded.document).get(source) if source else None
+        place = spans_of(loaded.document).get(source) if source else None
         text = broken_rule_text(as_value(broken_rule_document(broken)))
-        raise SpecError(f"the mapping breaks a user-defined constraint: {text}", place)
+        raise SpecError(f"the mapping violates a user-defined constraint: {text}", place)
 
 
 def load_mapped(arguments: argparse.Namespace) -> LoadedSpec:
@@ -201,7 +201,7 @@ def _noted(loaded: LoadedSpec) -> LoadedSpec:
 
 def say_conflict(conflict: ConflictError) -> None:
     """Report on stderr which constraints conflict."""
-    write_stderr(f"{conflict.render()}\nhelp: {EXPLAIN}\n")
+    write_stderr(f"{conflict.render()}\nhelp: {EXPLAIN.format(program())}\n")
 
 
 def refuse(conflict: ConflictError, steps: Iterable[Step]) -> int:
@@ -255,7 +255,7 @@ def search(mapspace: Mapspace, arguments: argparse.Namespace, engine: str = BOUN
     if engine == CP_SAT:
         _check_formulated(mapspace, f"--engine {CP_SAT}")
     elif engine == AUTO and not mapspace.has_simple_rules and mapspace.sparsity is None:
-        _check_formulated(mapspace, "rules that bounds do not know")
+        _check_formulated(mapspace, "rules that bounds do not support")
     with watched(mapspace, arguments.quiet) as callbacks:
         return map_einsum(mapspace, search_options(arguments, engine), *callbacks)
 

@@ -16,11 +16,11 @@ if TYPE_CHECKING:
     from model.formats.timeloop import LoadedSpec
     from model.mapspace import Mapspace
 
-PERFECT_NOTE = Note("loops have perfect factors: for sparse data, this search does not support remainders")
+PERFECT_NOTE = Note("factors are divisors only: on sparse data, this search does not support remainders")
 
-UNASKED_NOTE = Note("loops have perfect factors: for sparse data, remainders need --factors any")
+UNASKED_NOTE = Note("factors are divisors only: on sparse data, remainders need --factors any")
 
-LACK_NOTE = "loops have perfect factors: for sparse data, remainders are not supported {}"
+LACK_NOTE = "factors are divisors only: on sparse data, remainders are not supported {}"
 
 
 def unasked(arguments: argparse.Namespace) -> Note | None:

@@ -68,7 +68,7 @@ UNFUSED_ONLY = {
     "cache": "results of fused searches are not cached",
     "resume": "results of fused searches are not cached",
     "cluster": "a fused search runs on one machine",
-    "same": "fused Einsums share loops as their tree has them",
+    "same": "fused Einsums share loops in a tree instead",
     "gap": "it is about searches of single Einsums",
 }
 
@@ -104,7 +104,7 @@ def fuse(arguments: argparse.Namespace) -> int:
         raise OutputError("--fuse minimises one objective")
     rule = cascade.einsums[0].mapspace.counting_rule
     if arguments.uneven is False and rule.has_places:
-        why = f"by {rule.title} memories have several places in fused mappings"
+        why = f"with {rule.title}, memories have several places in fused mappings"
         raise OutputError(f"--no-uneven cannot be combined with --fuse: {why}")
     units = cascade.einsums[0].mapspace.architecture.units_per_pj
     try:

@@ -25,12 +25,12 @@ from model.cost.batch.counts import most_words
 from model.mapping import Loop, Mapping, StorageMapping
 from model.problem import Problem
 from solver.curves.design import BUFFER, MEMORY, Design
-from solver.curves.steps import LARGEST, Grid, Kind, Rate, Steps, Sums, kinds_of, least_costs
+from solver.curves.steps import LARGEST, Grid, Kind, Rate, Steps, Sums, kinds_of, least_costs, sums_apart
 from solver.result import ContradictionError, TooLargeError
 from solver.search.arrays import IntArray
 from solver.search.path.charges import Charges
 from solver.search.path.words import DimLoops, ExecutedWords, Lines
-from solver.search.space.dataspaces import bounding_box
+from solver.search.space.dataspaces import box_words
 from solver.search.space.keep_masks import KeepMask
 from solver.search.space.search_space import SearchSpace
 from solver.search.stopping import Stop, Stopped, never
@@ -222,8 +222,7 @@ class _Search:
             places = grid.places(chunk)
             rooms[chunk] = self._rooms(grid, mask, places)
             floors[chunk] = self._steps(grid, mask, places).floors + passing
-        left = np.flatnonzero(rooms < most)
-        left = left[np.lexsort((floors[left], _octaves(rooms[left])))]
+        left = self._by_floors(np.flatnonzero(rooms < most), rooms, floors)
         found = [np.empty((2, 0), dtype=np.int64)]
         while len(left):
             # The most promising tiles of every size first: they leave little of the others.
@@ -239,6 +238,17 @@ class _Search:
         cells, bounds = np.concatenate(found, axis=1)
         for tiles in self._others(cells[bounds < front.least(rooms[cells])]):
             self._try(front, number, mask, tiles, passing)
+
+    def _by_floors(self, tiles: IntArray, rooms: IntArray, floors: IntArray) -> IntArray:
+        """Sort tiles by size, then by the least that each may move."""
+        sizes = _octaves(rooms[tiles]).astype(np.int16)
+        tiles, ends = tiles[np.argsort(sizes, kind="stable")], np.cumsum(np.bincount(sizes))[:-1]
+        ordered = [tiles[:0]]
+        for own in np.split(tiles, ends):
+            if self._stop():
+                raise Stopped
+            ordered.append(own[np.argsort(floors[own], kind="stable")])
+        return np.concatenate(ordered)
 
     def _try(self, front: _Front, number: int, mask: KeepMask, places: IntArray, passing: int) -> None:
         """Add some of all tiles under the keep mask with a number."""
@@ -282,7 +292,7 @@ class _Search:
         """Words that tiles take of the buffer."""
         extents, views = grid.extents(places), self._space.views
         none = np.zeros(len(places), dtype=np.int64)
-        return sum((self._sizes[v] * bounding_box(views[v], extents) for v in mask[BUFFER]), none)
+        return sum((self._sizes[v] * box_words(views[v], extents) for v in mask[BUFFER]), none)
 
     def _steps(self, grid: Grid, mask: KeepMask, places: IntArray) -> Steps:
         return Steps(grid, {v: self._rates[v] for v in sorted(mask[BUFFER])}, places)
@@ -305,6 +315,9 @@ class _Search:
 
     def _sums_of(self, place: int, number: int) -> Sums:
         dims = self._words.dims_by_group(place)[number]
+        coefficient = self._coefficient_alone(place, dims)
+        if coefficient is not None:
+            return sums_apart(dims[0], coefficient, int(self._bounds[dims[0]]), self._sides[dims[0]])
         sides, kinds = [self._sides[d] for d in dims], list(kinds_of(dims))
         rows: list[list[int]] = []
         for extents in product(*(side.tolist() for side in sides)):
@@ -317,6 +330,15 @@ class _Search:
         fresh = dict(zip(dims, others[len(kinds) :], strict=True))
         is_indexed = dims[0] in self._space.views[place].relevant
         return Sums(dims, is_indexed, visits, touched, touched, staying, fresh)
+
+    def _coefficient_alone(self, place: int, dims: Sequence[int]) -> int | None:
+        """The coefficient of a dimension in its only rank, 0 without one; None where others share it."""
+        if len(dims) > 1:
+            return None
+        name = self._space.active[dims[0]]
+        ranks = self._design.problem.dataspaces[place].ranks
+        own = [term.coefficient for rank in ranks for term in rank if term.dim == name]
+        return abs(sum(own)) if len(own) <= 1 else None
 
     def _row(self, place: int, number: int, extents: dict[int, int], kinds: Sequence[Kind]) -> list[int]:
         """Sums of one group with tiles of these extents along its dimensions."""

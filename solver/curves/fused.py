@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from model.architecture import StorageLevel
 from model.fused.cascade import Cascade, CascadeEinsum
@@ -25,12 +25,16 @@ class FusedPoint:
         No mapping of the searched space moves less.
     room_bits
         What the mapping takes of the buffer: the point holds from there on.
+    found_by, bounded_by
+        The searches that the mapping and the bound come from: at this capacity, a smaller and a larger one.
     """
 
     capacity_bits: int
     value_bits: int | None
     bound_bits: int
     room_bits: int | None
+    found_by: FusedResult | None = field(default=None, repr=False)
+    bounded_by: FusedResult | None = field(default=None, repr=False)
 
     @property
     def status(self) -> Status:
@@ -58,6 +62,7 @@ def fused_curve(
     capacities_bits: Sequence[int],
     clock: Clock,
     on_capacity: Callable[[int], None] | None = None,
+    in_closed_form: bool = True,
 ) -> FusedCurve:
     """Search the least traffic of a cascade at some capacities, from the largest one down.
 
@@ -74,6 +79,13 @@ def fused_curve(
         Each search has an equal share of the time left.
     on_capacity
         Called with each capacity before its search.
+    in_closed_form
+        Whether bounds in closed form count, which have no certificate.
+
+    Returns
+    -------
+    FusedCurve
+        A point for each capacity; of one that there was no time for, with the bound of a larger one alone.
 
     Raises
     ------
@@ -89,12 +101,20 @@ def fused_curve(
             found.append(replace(above, capacity_bits=capacity))
             continue
         if clock.stop():
-            break
+            found.append(_unsearched(capacity, above))
+            continue
         if on_capacity is not None:
             on_capacity(capacity)
         own = clock.share(len(descending) - number)
         options, sized = Options(time_limit_s=own.left_s, jobs=1), _with_buffer(cascade, capacity)
-        result = fuse_cascade(sized, ENERGY, options, should_stop=own.stop, grain=_word_bits(cascade))
+        result = fuse_cascade(
+            sized,
+            ENERGY,
+            options,
+            should_stop=own.stop,
+            grain=word_bits(cascade),
+            in_closed_form=in_closed_form,
+        )
         restrictions = result.restrictions
         found.append(_point(result, capacity, above))
     return FusedCurve(tuple(_with_mappings_of_smaller(found[::-1])), restrictions)
@@ -105,32 +125,49 @@ def _holds_at(point: FusedPoint, capacity_bits: int) -> bool:
     return is_proven and point.room_bits is not None and point.room_bits <= capacity_bits
 
 
+def _unsearched(capacity: int, above: FusedPoint | None) -> FusedPoint:
+    """A point that only larger buffers say something about."""
+    if above is None:
+        return FusedPoint(capacity, None, 0, None)
+    return replace(above, capacity_bits=capacity, value_bits=None, room_bits=None, found_by=None)
+
+
 def _point(result: FusedResult, capacity: int, above: FusedPoint | None) -> FusedPoint:
     """The point of a result; what bounds a larger buffer bounds a smaller one.
 
     Only whole words move, so that the bound is rounded up to a multiple of their bits.
     """
-    word = _word_bits(result.cascade)
-    bound = max(-(-(result.bound or 0) // word) * word, 0 if above is None else above.bound_bits)
+    bound, source = whole_words(result.cascade, result.bound or 0), result
+    if above is not None and above.bounded_by is not None and above.bound_bits > bound:
+        bound, source = above.bound_bits, above.bounded_by
     if result.value is None or result.evaluation is None:
-        return FusedPoint(capacity, None, bound, None)
-    return FusedPoint(capacity, result.value, bound, _room_bits(result.cascade, result.evaluation))
+        return FusedPoint(capacity, None, bound, None, None, source)
+    room = _room_bits(result.cascade, result.evaluation)
+    return FusedPoint(capacity, result.value, bound, room, result, source)
 
 
 def _with_mappings_of_smaller(points: Sequence[FusedPoint]) -> Iterator[FusedPoint]:
     """Yield points by rising capacities, each with the best mapping that fits it."""
-    best: tuple[int, int | None] | None = None
+    best: FusedPoint | None = None
     for point in points:
-        if point.value_bits is not None and (best is None or point.value_bits < best[0]):
-            best = point.value_bits, point.room_bits
-        yield point if best is None else replace(point, value_bits=best[0], room_bits=best[1])
+        value = point.value_bits
+        if best is None or best.value_bits is None or (value is not None and value < best.value_bits):
+            best = point
+        yield replace(point, value_bits=best.value_bits, room_bits=best.room_bits, found_by=best.found_by)
+
+
+def whole_words(cascade: Cascade, bits: int) -> int:
+    """Round traffic up to whole words: no part of one moves."""
+    word = word_bits(cascade)
+    return -(-bits // word) * word
 
 
 def _buffer(cascade: Cascade) -> StorageLevel:
     return cascade.einsums[0].mapspace.architecture.levels[1]
 
 
-def _word_bits(cascade: Cascade) -> int:
+def word_bits(cascade: Cascade) -> int:
+    """Bits of a word: values of all tensors have multiples of them."""
     return int(_buffer(cascade).word_bits)
 
 

@@ -75,6 +75,30 @@ class Sums(NamedTuple):
         )
 
 
+def sums_apart(dim: int, coefficient: int, bound: int, extents: IntArray) -> Sums:
+    """Sums of a group of one dimension and at most one rank, whose tiles never meet.
+
+    Parameters
+    ----------
+    dim, bound
+        The dimension, and its iterations.
+    coefficient
+        In the rank, positive; 0 if the dimension indexes none.
+    extents
+        Of tiles.
+    """
+    number, none = -(-bound // extents), np.zeros_like(extents)
+    outside, own, inside = kinds_of((dim,))
+    if not coefficient:
+        one = np.ones_like(extents)
+        staying = {outside: number, own: number - 1, inside: one}
+        return Sums((dim,), False, number, one, one, staying, {dim: none})
+    words = coefficient * bound - (coefficient - 1) * number
+    first = coefficient * extents - (coefficient - 1)
+    staying = {outside: words, own: none, inside: np.where(number > 1, none, words)}
+    return Sums((dim,), True, words, words, words, staying, {dim: words - first})
+
+
 class Rate(NamedTuple):
     """What words of a dataspace cost: each that is brought, less so much for each that is new."""
 

@@ -14,7 +14,6 @@ from model.mapspace import FactorRule, KeepRules, Mapspace, SpatialRules, Tempor
 from model.rules import Quantity, Rule
 from solver.formulation.requirements import (
     AxisSplit,
-    Capacity,
     Constraint,
     ConstraintSet,
     FactorLimit,
@@ -23,6 +22,7 @@ from solver.formulation.requirements import (
     Parallelism,
     SpatialOrder,
     TemporalOrder,
+    TileCapacity,
     UserRule,
     Utilization,
     Whole,
@@ -67,7 +67,7 @@ def twins_of(constraint: Constraint, constraints: Iterable[Constraint]) -> list[
     return [c for c in constraints if c != constraint and written_together(c, constraint)]
 
 
-def without(
+def without_parts(
     mapspace: Mapspace, parts: Collection[Constraint | TemporalOrder | UserRule]
 ) -> tuple[Mapspace, ...]:
     """Return mapspaces that together allow what `mapspace` allows without some of its parts.
@@ -100,7 +100,7 @@ def _without_limits(mapspace: Mapspace, dropped: ConstraintSet) -> Mapspace:
     nodes: list[Node] = list(mapspace.architecture.nodes)
     for level, position in enumerate(mapspace.architecture.storage_indices):
         storage = mapspace.architecture.levels[level]
-        lifted = [type(c) for c in dropped if isinstance(c, Capacity | Utilization) and c.level == level]
+        lifted = [type(c) for c in dropped if isinstance(c, TileCapacity | Utilization) and c.level == level]
         nodes[position] = _lifted_storage(storage, lifted, mapspace)
     for constraint in dropped:
         if isinstance(constraint, Mesh):
@@ -118,7 +118,7 @@ def _sized(mapspace: Mapspace, dropped: ConstraintSet, rules: Iterable[Rule]) ->
     sizes = {
         Quantity("capacity", constraint.storage.name): constraint.storage.usable_words
         for constraint in dropped
-        if isinstance(constraint, Capacity) and constraint.storage.usable_words is not None
+        if isinstance(constraint, TileCapacity) and constraint.storage.usable_words is not None
     }
     for rule in rules:
         yield rule.given({asked: size for asked, size in sizes.items() if size is not None})
@@ -129,7 +129,7 @@ def _lifted_storage(
 ) -> StorageLevel:
     if Utilization in lifted:
         storage = replace(storage, min_utilization=Fraction(0))
-    if Capacity not in lifted:
+    if TileCapacity not in lifted:
         return storage
     least = storage.least_words
     if not least:

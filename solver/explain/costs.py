@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from model.mapspace import Mapspace
 from model.places import gathered, spread_like
-from solver.explain.constraints import droppable, without
+from solver.explain.constraints import droppable, without_parts
 from solver.explain.wording import clause_text
 from solver.formulation.requirements import (
     Constraint,
@@ -29,7 +29,7 @@ from solver.result import (
     Statement,
     Status,
     StopCallback,
-    bounded,
+    with_bound,
 )
 from solver.search.priced import Priced
 
@@ -91,7 +91,7 @@ def constraint_costs(
             left_out.append(_statement(clause, even))
             continue
         report = _numbered(on_progress, f"{number}/{len(groups)}")
-        spaces = () if _is_idle(clause, even) else without(even, clause)
+        spaces = () if _is_idle(clause, even) else without_parts(even, clause)
         results: list[Result] = []
         for space in (spread_like(mapspace, own) for own in spaces):
             known = _best_without(baseline, results)
@@ -111,7 +111,7 @@ def _with_best_bound(baseline: Result, answers: Iterable[Sequence[Result]]) -> R
     if baseline.status is Status.OPTIMAL or baseline.value is None:
         return baseline
     floors = [_floor(_feasible(results), ()) or 0 for results in answers if results]
-    return bounded(baseline, int(min(baseline.value, max((*floors, baseline.bound or 0)))))
+    return with_bound(baseline, int(min(baseline.value, max((*floors, baseline.bound or 0)))))
 
 
 def _best_without(baseline: Result, results: Iterable[Result]) -> Priced:

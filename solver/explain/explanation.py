@@ -13,13 +13,12 @@ from model.places import gathered, on_places, tidied
 from model.source_ref import SourceRef
 from solver.explain.constraints import droppable, twins_of, written_together
 from solver.explain.feasibility import Feasibility, Verdict, Witness
-from solver.explain.levers import Nearest, levers, nearest
+from solver.explain.levers import Nearest, levers, nearest_sufficient
 from solver.explain.user_rules import any_mapping, rules_reason
 from solver.explain.wording import shortfall, statement_text
 from solver.formulation.integers import LARGEST_BOUND
 from solver.formulation.requirements import (
     AxisSplit,
-    Capacity,
     Constraint,
     ConstraintSet,
     FactorLimit,
@@ -27,6 +26,7 @@ from solver.formulation.requirements import (
     Mesh,
     Parallelism,
     SpatialOrder,
+    TileCapacity,
     Utilization,
     Whole,
     constraints_of,
@@ -52,12 +52,12 @@ LEAST_TIME_S = 2.0
 
 NOT_FOUND = Reason("the conflicting constraints were not identified within the time limit")
 
-HEADLINE_ORDER = (Capacity, Utilization, Parallelism, Mesh)
+HEADLINE_ORDER = (TileCapacity, Utilization, Parallelism, Mesh)
 """Kinds of constraints with arithmetic, the best headline first."""
 
 DROPPED_FIRST = (
     Mesh,
-    Capacity,
+    TileCapacity,
     Utilization,
     Parallelism,
     SpatialOrder,
@@ -207,9 +207,9 @@ def _sources_of(
     feasibility: Feasibility, together: ConstraintSet, constraint: Constraint
 ) -> tuple[SourceRef, ...]:
     """Return where a constraint of the conflict `together` is written, multiple buffering if it matters."""
-    if not isinstance(constraint, Capacity) or constraint.storage.multiple_buffering == 1:
+    if not isinstance(constraint, TileCapacity) or constraint.storage.multiple_buffering == 1:
         return constraint.sources
-    single = Capacity(constraint.level, replace(constraint.storage, multiple_buffering=Fraction(1)))
+    single = TileCapacity(constraint.level, replace(constraint.storage, multiple_buffering=Fraction(1)))
     others = [c for c in together if c != constraint]
     is_buffering_idle = feasibility.decide([*others, single]).verdict is Verdict.INFEASIBLE
     return constraint.sources[:1] if is_buffering_idle else constraint.sources
@@ -239,20 +239,20 @@ def _missing(
         if any(_is_share_of(constraint, other) for other in together):
             continue
         others = [c for c in together if c != constraint]
-        suffices = nearest(feasibility, others, constraint)
+        suffices = nearest_sufficient(feasibility, others, constraint)
         if suffices is None or not suffices.exact:
             continue
-        if isinstance(constraint, Capacity):
+        if isinstance(constraint, TileCapacity):
             suffices = _with_wishes(feasibility, [*others, *asked], constraint, suffices)
         yield shortfall(constraint, suffices.value, suffices.witness, feasibility.mapspace)
 
 
 def _with_wishes(
-    feasibility: Feasibility, wishes: ConstraintSet, capacity: Capacity, suffices: Nearest
+    feasibility: Feasibility, wishes: ConstraintSet, capacity: TileCapacity, suffices: Nearest
 ) -> Nearest:
     """Return `suffices` with a mapping that fulfils all `wishes` at this capacity, where there is one."""
     storage = replace(capacity.storage, size_words=suffices.value, multiple_buffering=Fraction(1))
-    witness = feasibility.decide([*wishes, Capacity(capacity.level, storage)]).witness
+    witness = feasibility.decide([*wishes, TileCapacity(capacity.level, storage)]).witness
     return suffices if witness is None else replace(suffices, witness=witness)
 
 
@@ -261,7 +261,7 @@ def _is_share_of(hardware: Constraint, asked: Constraint) -> bool:
     match hardware, asked:
         case Mesh(), Parallelism():
             return True
-        case Capacity(level=level), Utilization(level=filled):
+        case TileCapacity(level=level), Utilization(level=filled):
             return level == filled
     return False
 
@@ -277,11 +277,11 @@ def _conflict_headline(conflict: Conflict, shortfalls: Collection[Shortfall], ma
         (dim,) = dims
         bound = mapspace.problem.bound[dim]
         reach = (
-            "multiply to its bound {:,}"
+            "cannot multiply to its bound {:,}"
             if mapspace.factors == PERFECT
-            else "cover its bound {:,}, or go beyond"
+            else "cover less than its bound {:,}, or more"
         )
-        return f"the factors of {dim} that these lines allow cannot {reach.format(bound)}"
+        return f"the factors of {dim} that these lines allow {reach.format(bound)}"
     count = len(conflict.constraints)
     return "this cannot be satisfied" if count == 1 else f"these {count} constraints cannot hold together"
 

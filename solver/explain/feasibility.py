@@ -27,7 +27,6 @@ from solver.formulation.constraints import ChosenValues, Constraints, mapping_of
 from solver.formulation.integers import LARGEST_LIMIT, AnyIntegers, Factor, integers_of
 from solver.formulation.requirements import (
     AxisSplit,
-    Capacity,
     Constraint,
     ConstraintSet,
     FactorLimit,
@@ -35,6 +34,7 @@ from solver.formulation.requirements import (
     Mesh,
     Parallelism,
     SpatialOrder,
+    TileCapacity,
     Utilization,
     Whole,
     constraints_of,
@@ -120,7 +120,7 @@ class Feasibility:
         self._stop = stop
         self._seed = seed
         self._oversize: dict[int, list[tuple[Oversize, list[Literal]]]] = {}
-        self._applied: dict[Capacity, int] = {}
+        self._applied: dict[TileCapacity, int] = {}
         self._counted: set[Parallelism] = set()
 
     def alone(self, constraints: ConstraintSet) -> Feasibility:
@@ -143,7 +143,7 @@ class Feasibility:
         model = self._numbers.model
         model.clear_assumptions()
         model.add_assumptions([self._constraints.literal(constraint) for constraint in asked])
-        capacities = [constraint for constraint in asked if isinstance(constraint, Capacity)]
+        capacities = [constraint for constraint in asked if isinstance(constraint, TileCapacity)]
         while True:
             for capacity in capacities:
                 self._apply_known(capacity)
@@ -183,7 +183,7 @@ class Feasibility:
         Tiles only grow with their extents and with the dataspaces kept; products grow with their factors.
         """
         match constraint:
-            case Capacity():
+            case TileCapacity():
                 self._find_oversize(constraint, answer)
                 return
             case Utilization():
@@ -208,7 +208,7 @@ class Feasibility:
         literal = self._constraints.literal(constraint)
         return self._numbers.exact_units_at_least(constraint.least, literal)
 
-    def _find_oversize(self, constraint: Capacity, answer: Answer) -> None:
+    def _find_oversize(self, constraint: TileCapacity, answer: Answer) -> None:
         """Find the smallest part of an answer's tiles that exceeds a capacity; larger tiles exceed it too."""
         level, tiles = constraint.level, self._numbers.extents(constraint.level)
         tenants = self._tenants(level)
@@ -226,7 +226,7 @@ class Feasibility:
         ]
         self._oversize.setdefault(level, []).append((tile, [*leave, *shrink]))
 
-    def _apply_known(self, capacity: Capacity) -> None:
+    def _apply_known(self, capacity: TileCapacity) -> None:
         """Exclude the tiles that are known to be too large for a capacity, unless already done."""
         known = self._oversize.get(capacity.level, [])
         literal = self._constraints.literal(capacity)
@@ -289,8 +289,8 @@ def holds(constraint: Constraint, witness: Witness) -> bool:
             return constraint.rule.allows(witness.factor(constraint.node, constraint.rule.dim))
         case KeptOrBypassed() | Whole():
             return _is_where_asked(constraint, witness)
-        case Capacity() | Utilization():
-            kind = "capacity" if isinstance(constraint, Capacity) else "min_utilization"
+        case TileCapacity() | Utilization():
+            kind = "capacity" if isinstance(constraint, TileCapacity) else "min_utilization"
             violations = capacity_violations(constraint.storage, witness.words(constraint.level))
             return all(violation.kind != kind for violation in violations)
         case Mesh():

@@ -25,7 +25,6 @@ from solver.explain.feasibility import Feasibility, Verdict, Witness
 from solver.explain.wording import also_text, change_text, order_text, without_text
 from solver.formulation.requirements import (
     AxisSplit,
-    Capacity,
     Constraint,
     ConstraintSet,
     FactorLimit,
@@ -34,6 +33,7 @@ from solver.formulation.requirements import (
     Mesh,
     Parallelism,
     SpatialOrder,
+    TileCapacity,
     Utilization,
     Whole,
     stored_at,
@@ -63,7 +63,7 @@ class _Dependence:
     at: Callable[[int], Constraint]
 
 
-def nearest(
+def nearest_sufficient(
     feasibility: Feasibility, context: ConstraintSet, constraint: Constraint, twins: Sequence[Constraint] = ()
 ) -> Nearest | None:
     """Return the value nearest to that of `constraint` that suffices in `context`, None if none was found."""
@@ -91,7 +91,7 @@ def with_value(constraint: Constraint, value: int) -> Constraint:
             return replace(constraint, count=value)
         case Parallelism():
             return replace(constraint, units=Fraction(value))
-        case SpatialOrder() | KeptOrBypassed() | Whole() | Capacity() | Utilization():
+        case SpatialOrder() | KeptOrBypassed() | Whole() | TileCapacity() | Utilization():
             raise ValueError(f"{type(constraint).__name__} has no single number")
         case _:
             assert_never(constraint)
@@ -151,7 +151,7 @@ def _dependence(constraint: Constraint) -> _Dependence | None:
     """Return the scale of a constraint that is monotone in its number, None for any other."""
     at = partial(with_value, constraint)
     match constraint:
-        case Capacity() | Utilization():
+        case TileCapacity() | Utilization():
             return _scale_of_words(constraint)
         case Mesh(node, axis, size):
             return _Dependence(size, True, lambda witness: witness.along(node, axis), at)
@@ -164,17 +164,17 @@ def _dependence(constraint: Constraint) -> _Dependence | None:
             return None
 
 
-def _scale_of_words(constraint: Capacity | Utilization) -> _Dependence:
+def _scale_of_words(constraint: TileCapacity | Utilization) -> _Dependence:
     level, storage = constraint.level, constraint.storage
 
     def capacity(words: int) -> Constraint:
-        return Capacity(level, replace(storage, size_words=words, multiple_buffering=Fraction(1)))
+        return TileCapacity(level, replace(storage, size_words=words, multiple_buffering=Fraction(1)))
 
     def utilization(words: int) -> Constraint:
         assert storage.usable_words is not None
         return Utilization(level, replace(storage, min_utilization=Fraction(words, storage.usable_words)))
 
-    upper = isinstance(constraint, Capacity)
+    upper = isinstance(constraint, TileCapacity)
     at = capacity if upper else utilization
     return _Dependence(constraint.words, upper, lambda witness: witness.words(level), at)
 
@@ -249,7 +249,7 @@ def sized_mesh(rest: ConstraintSet, meshes: Sequence[Mesh]) -> Sized:
     return Sized(now - 1, now + 1, limits, shares)
 
 
-def sized_storages(capacities: Sequence[Capacity], filled: Collection[int]) -> Sized:
+def sized_storages(capacities: Sequence[TileCapacity], filled: Collection[int]) -> Sized:
     """Return the size, as written, of storages that change together; `filled` have a least utilization."""
     storages = [each.storage for each in capacities]
 
@@ -296,7 +296,7 @@ def next_larger(feasibility: Feasibility, rest: ConstraintSet, sized: Sized) -> 
     size = sized.above
     while True:
         first, *others = sized.limits(size - 1)
-        suffices = nearest(feasibility, [*rest, *sized.shares(size)], first, others)
+        suffices = nearest_sufficient(feasibility, [*rest, *sized.shares(size)], first, others)
         if suffices is None or not suffices.exact:
             return None
         size = max(size, sized.needed(suffices.value))
@@ -320,9 +320,9 @@ def next_smaller(feasibility: Feasibility, rest: ConstraintSet, sized: Sized) ->
     return size if size > 0 else None
 
 
-def _resized_capacity(capacity: Capacity, size: int) -> Capacity:
+def _resized_capacity(capacity: TileCapacity, size: int) -> TileCapacity:
     storage = capacity.storage
-    return Capacity(capacity.level, replace(storage, size_words=size * unit_words(storage)))
+    return TileCapacity(capacity.level, replace(storage, size_words=size * unit_words(storage)))
 
 
 Search = Callable[[Feasibility, ConstraintSet, Sized], int | None]
@@ -335,7 +335,7 @@ CHEAPEST_FIRST = (
     Whole,
     Parallelism,
     Utilization,
-    Capacity,
+    TileCapacity,
     Mesh,
 )
 """The order in which changes are tried: those with one solve, then bisections, then sizes with shares."""
@@ -386,7 +386,7 @@ def _sufficient(
             yield from _resized_mesh(feasibility, rest, changed)
         case Whole():
             yield from _stored_elsewhere(feasibility, rest, constraint)
-        case Capacity():
+        case TileCapacity():
             yield from _resized_storage(feasibility, rest, changed, next_larger)
         case Utilization():
             yield from _filled_less(feasibility, rest, changed)
@@ -401,7 +401,7 @@ def _levers_for(
 ) -> Iterator[Lever]:
     """Yield the nearest other value that suffices, or dropping the constraint where there is none."""
     constraint, *twins = changed
-    suffices = nearest(feasibility, rest, constraint, twins)
+    suffices = nearest_sufficient(feasibility, rest, constraint, twins)
     if suffices is not None:
         yield _number_lever(feasibility.mapspace, changed, suffices.value, _number_of_constraint(constraint))
     elif feasibility.decide(rest).witness is not None:
@@ -470,9 +470,9 @@ def _resized_storage(
     feasibility: Feasibility, rest: ConstraintSet, changed: Sequence[Constraint], search: Search
 ) -> Iterator[Lever]:
     """Yield the nearest capacity that `search` finds to suffice; its least utilizations change along."""
-    capacities = [capacity for capacity in changed if isinstance(capacity, Capacity)]
+    capacities = [capacity for capacity in changed if isinstance(capacity, TileCapacity)]
     levels = {capacity.level for capacity in capacities}
-    sized = [c for c in rest if isinstance(c, Capacity | Utilization) and c.level in levels]
+    sized = [c for c in rest if isinstance(c, TileCapacity | Utilization) and c.level in levels]
     filled = {c.level for c in sized if isinstance(c, Utilization)}
     others, storage = [c for c in rest if c not in sized], capacities[0].storage
     size = search(feasibility, others, sized_storages(capacities, filled))
@@ -496,7 +496,7 @@ def _filled_less(
         yield _number_lever(feasibility.mapspace, utilizations, words, first.words)
     elif feasibility.decide(rest).witness is not None:
         yield Lever(without_text(first, feasibility.mapspace), sources=first.sources)
-    capacity = Capacity(first.level, first.storage)
+    capacity = TileCapacity(first.level, first.storage)
     together = [capacity, *twins_of(capacity, rest)]
     yield from _resized_storage(feasibility, [*rest, *utilizations], together, next_smaller)
 

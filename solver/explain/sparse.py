@@ -14,7 +14,7 @@ from model.sparsity import SparseLevel
 from solver.explain.explanation import DEFAULT_TIME_LIMIT_S, NOT_FOUND, diagnose
 from solver.explain.feasibility import Verdict
 from solver.explain.user_rules import rules_reason
-from solver.formulation.requirements import Capacity
+from solver.formulation.requirements import TileCapacity
 from solver.result import Clock, Lever, Reason, Shortfall, Statement, Status, StopCallback
 from solver.sparse_search import first_mapping
 
@@ -68,7 +68,7 @@ def _rooms(mapspace: Mapspace) -> Iterator[_LimitedRoom]:
     for number, (level, sparse) in enumerate(pairs):
         if level.usable_words is None or level.size_words is None:
             continue
-        sources = Capacity(number, level).sources
+        sources = TileCapacity(number, level).sources
         text = f"`{level.name}` holds {level.usable_words:,} words of compressed tiles"
         yield _LimitedRoom(number, text, "words", level.size_words, sources, _capacity_widener(number))
         if sparse.representations and not sparse.allow_overbooking:

@@ -1,4 +1,4 @@
-"""Which rules of the user's own leave no mapping: the search decides, as the feasibility model knows none."""
+"""Which user-defined rules leave no mapping: the search decides, as the feasibility model knows none."""
 
 from __future__ import annotations
 

@@ -15,7 +15,6 @@ from model.wording import listing
 from solver.explain.feasibility import Witness
 from solver.formulation.requirements import (
     AxisSplit,
-    Capacity,
     Constraint,
     FactorLimit,
     KeptOrBypassed,
@@ -23,6 +22,7 @@ from solver.formulation.requirements import (
     Parallelism,
     SpatialOrder,
     TemporalOrder,
+    TileCapacity,
     UserRule,
     Utilization,
     Whole,
@@ -43,7 +43,7 @@ def statement_text(constraint: Constraint, mapspace: Mapspace) -> str:
             text = f"`{_level_name(mapspace, level)}` {'keeps' if verb == 'keep' else 'bypasses'} {dataspace}"
         case Whole():
             text = _stored_whole_text(constraint, mapspace)
-        case Capacity(_, storage):
+        case TileCapacity(_, storage):
             room = f"{_words_text(constraint.words)}{_buffering(storage)}{_reserved(storage)}"
             text = f"`{storage.name}` holds {room}"
         case Utilization(_, storage):
@@ -83,7 +83,7 @@ def clause_text(parts: Iterable[Constraint | TemporalOrder | UserRule], mapspace
 def shortfall(constraint: Constraint, value: int, witness: Witness, mapspace: Mapspace) -> Shortfall:
     """Return the shortfall of a constraint against the value that the rest of its conflict requires."""
     match constraint:
-        case Capacity(level, storage):
+        case TileCapacity(level, storage):
             limit, unit = constraint.words, "words"
             tiles = witness.evaluation.levels[level].dataspaces
             parts = " + ".join(f"{tile.dataspace} {_tile_text(tile, storage)}" for tile in tiles)
@@ -97,10 +97,10 @@ def shortfall(constraint: Constraint, value: int, witness: Witness, mapspace: Ma
         case Mesh(node, axis, limit):
             unit = "children"
             needs = f"`{_node_name(mapspace, node)}` needs at least {value:,} children along {axis.upper()}"
-            text = f"{needs}, there {'is' if limit == 1 else 'are'} {limit:,}"
+            text = f"{needs}, but there {'is' if limit == 1 else 'are'} {limit:,}"
         case Parallelism():
             limit, unit = constraint.least, "units"
-            text = f"at most {value:,} compute units can be in use, {limit:,} are required"
+            text = f"at most {value:,} compute units can be in use, but {limit:,} are required"
         case FactorLimit() | SpatialOrder() | AxisSplit() | KeptOrBypassed() | Whole():
             raise ValueError(f"{type(constraint).__name__} has no arithmetic")
         case _:
@@ -116,7 +116,7 @@ def change_text(constraint: Constraint, value: int, mapspace: Mapspace) -> str:
             return f"{_rule(changed)} instead of {_rule(rule)} in {_loops_text(mapspace, node)}"
         case AxisSplit(node, count):
             return f"split {value} instead of {count} of `{_node_name(mapspace, node)}`"
-        case Capacity(_, storage):
+        case TileCapacity(_, storage):
             words, before = (usable + storage.reserved_words for usable in (value, storage.size_words or 0))
             rows = _rows_text(storage, words, before)
             return f"`{storage.name}` with {_words_text(words)} instead of {before:,}{rows}"
@@ -163,7 +163,7 @@ def _name_of_place(constraint: Constraint, mapspace: Mapspace) -> str:
     match constraint:
         case FactorLimit(node) | Mesh(node) | AxisSplit(node) | SpatialOrder(node):
             return _node_name(mapspace, node)
-        case Capacity(level) | Utilization(level) | KeptOrBypassed(level) | Whole(level):
+        case TileCapacity(level) | Utilization(level) | KeptOrBypassed(level) | Whole(level):
             return _level_name(mapspace, level)
         case Parallelism():
             raise ValueError("a least parallelism belongs to no node")

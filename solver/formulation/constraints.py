@@ -19,13 +19,13 @@ from model.problem import Dataspace
 from solver.cpsat import CheckedModel, Literal
 from solver.formulation.requirements import (
     AxisSplit,
-    Capacity,
     Constraint,
     FactorLimit,
     KeptOrBypassed,
     Mesh,
     Parallelism,
     SpatialOrder,
+    TileCapacity,
     Utilization,
     Whole,
 )
@@ -173,7 +173,7 @@ class Constraints(Generic[Q]):
                 self._checked.imply(literal, [kept if verb == "keep" else kept.negated()])
             case Whole():
                 self._store_whole(constraint, literal)
-            case Capacity():
+            case TileCapacity():
                 self._limit_tiles(constraint, literal)
             case Utilization(level):
                 if constraint.words > 0:
@@ -264,7 +264,7 @@ class Constraints(Generic[Q]):
 
     # ---------------------------------------------------------------------- capacities
 
-    def _limit_tiles(self, constraint: Capacity, literal: Literal | None) -> None:
+    def _limit_tiles(self, constraint: TileCapacity, literal: Literal | None) -> None:
         tiles = self._tiles_in(constraint.level)
         if constraint.words > 0:
             self._numbers.words_at_most(tiles, constraint.words, literal)

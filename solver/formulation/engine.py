@@ -120,7 +120,7 @@ def map_by_formulation(
     Parameters
     ----------
     mapspace, options, on_progress, should_stop
-        As of `solver.map_einsum`, but mappings with remainders come at once and have no default limit.
+        See `solver.map_einsum`; mappings with remainders come at once, without a default limit.
     beginning
         What is known already.
 
@@ -463,10 +463,10 @@ class _ObjectiveSearch:
         """Raise `ModelError` for answers that break what the program states."""
         formulation = self._formulation
         if not formulation.tables.rounded and any(own.violations for _, own in priced):
-            raise ModelError("an answer breaks a limit of the hardware")
+            raise ModelError("an answer violates a limit of the hardware")
         broken = {own.rule for _, evaluation in priced for own in evaluation.broken_rules}
         if any(not rule.limits_costs for rule in broken.difference(formulation.rules.unstated)):
-            raise ModelError("an answer breaks a rule")
+            raise ModelError("an answer violates a rule")
 
     def _solve_once(self, scale: Scaled, bound: int, times: int = 1) -> int | None:
         """Solve once, and exclude what is found; return the bound, None if nothing is left.

@@ -31,8 +31,8 @@ from solver.formulation.windows import (
     ACROSS,
     BACK,
     WHOLE,
-    Steps,
     WindowLoops,
+    WindowSteps,
     coefficient_of,
     distinct_words,
     fewest_in_steps,
@@ -306,7 +306,7 @@ class View:
         docs/formulation.md, "Steps of windows".
         """
         parts = [self._steps_of(group, number, shared) for group in self._windows]
-        nothing: tuple[Steps, ...] = ()
+        nothing: tuple[WindowSteps, ...] = ()
         total = self._program.constant(nothing)
         for part in parts:
             total = self._program.combined(total, part, lambda some, own: (*some, own))
@@ -314,7 +314,9 @@ class View:
         every = alone * math.prod(distinct_words(self._ranks(own), self._bound) for own in self._windows)
         return self._program.mapped(total, lambda some: max(every, alone * fewest_in_steps(some)))
 
-    def _steps_of(self, group: tuple[str, ...], number: int, shared: Collection[int]) -> LiteralChoice[Steps]:
+    def _steps_of(
+        self, group: tuple[str, ...], number: int, shared: Collection[int]
+    ) -> LiteralChoice[WindowSteps]:
         """How tiles lie along a window."""
         (rank,) = self._ranks(group).ranks
         inner = range(self._variables.positions[number], len(self._variables.architecture.nodes))

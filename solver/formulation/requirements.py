@@ -94,7 +94,7 @@ class Whole:
 
 
 @dataclass(frozen=True)
-class Capacity(_Written):
+class TileCapacity(_Written):
     """The most words that the tiles in a storage level may take together."""
 
     level: int
@@ -176,7 +176,7 @@ Constraint = (
     | AxisSplit
     | KeptOrBypassed
     | Whole
-    | Capacity
+    | TileCapacity
     | Utilization
     | Mesh
     | Parallelism
@@ -199,7 +199,7 @@ def temporal_orders(mapspace: Mapspace) -> tuple[TemporalOrder, ...]:
 
 
 def user_rules(mapspace: Mapspace) -> tuple[UserRule, ...]:
-    """Return the rules of the user's own."""
+    """Return the user-defined rules."""
     return tuple(dict.fromkeys(map(UserRule, mapspace.rules)))
 
 
@@ -255,7 +255,7 @@ def _of_level(mapspace: Mapspace, level: int, storage: StorageLevel) -> Iterator
             yield KeptOrBypassed(level, name, "bypass", source, settled)
     if storage.usable_words is None:
         return
-    yield Capacity(level, storage)
+    yield TileCapacity(level, storage)
     if storage.min_utilization > 0:
         yield Utilization(level, storage)
 

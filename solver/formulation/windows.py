@@ -39,7 +39,7 @@ class WindowLoops:
 
 
 @dataclass(frozen=True)
-class Steps:
+class WindowSteps:
     """Tiles along a window: how many different ones children and loops outside reach, and words of each.
 
     Of these at least some are new after a step; None if no loop moves the tiles.
@@ -50,7 +50,9 @@ class Steps:
     fresh: int | None
 
 
-def steps_of(coefficients: Sequence[int], splits: Sequence[tuple[int, ...]], bounds: Sequence[int]) -> Steps:
+def steps_of(
+    coefficients: Sequence[int], splits: Sequence[tuple[int, ...]], bounds: Sequence[int]
+) -> WindowSteps:
     """Tiles of two dimensions, given extents, and numbers of children that share reads.
 
     Where both dimensions move them, tiles may meet, and are apart by the steps' greatest divisor at least.
@@ -62,7 +64,7 @@ def steps_of(coefficients: Sequence[int], splits: Sequence[tuple[int, ...]], bou
     turns = [bound // (split[0] * split[1]) for bound, split in zip(bounds, splits, strict=True)]
     moved = [step for step, number in zip(steps, turns, strict=True) if number > 1]
     fresh = min(words, math.gcd(*moved)) if moved else None
-    return Steps(_sums(apart, children) * _sums(steps, turns), words, fresh)
+    return WindowSteps(_sums(apart, children) * _sums(steps, turns), words, fresh)
 
 
 def _sums(steps: Sequence[int], numbers: Sequence[int]) -> int:
@@ -70,7 +72,7 @@ def _sums(steps: Sequence[int], numbers: Sequence[int]) -> int:
     return covered_words((1,), [(number, (step,)) for step, number in zip(steps, numbers, strict=True)])
 
 
-def fewest_in_steps(along: Sequence[Steps]) -> int:
+def fewest_in_steps(along: Sequence[WindowSteps]) -> int:
     """Words that tiles bring if each moves along one window only, by a step."""
     box, places = math.prod(own.words for own in along), math.prod(own.places for own in along)
     least = min((box // own.words * own.fresh for own in along if own.fresh is not None), default=box)

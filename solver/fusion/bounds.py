@@ -27,7 +27,7 @@ from solver.result import Clock, Options, Result, Termination
 from solver.search.goal import Caps
 from solver.search.mapper import SharedSearch
 from solver.search.orders import Ordered, OrderSearch
-from solver.search.path.floors import least_costs
+from solver.search.path.floors import cost_floors
 from solver.search.priced import Priced
 from solver.search.stopping import heed
 
@@ -204,7 +204,7 @@ class EdgeBounds:
         Parameters
         ----------
         exchanging, deeper
-            As for `inner`.
+            See `inner`.
         is_open
             Whether further loops may cut dimensions into unequal parts.
         is_estimate
@@ -660,7 +660,7 @@ class EdgeBounds:
         if mapspace.free_order:
             # Each boundary by itself, with one dataspace at each place, whatever the order of places.
             mapspace = in_hardware_order(mapspace)
-        energy, cycles = least_costs(mapspace, self.clock.stop, self.timed)
+        energy, cycles = cost_floors(mapspace, self.clock.stop, self.timed)
         self.heed()  # a floor that was cut short says nothing
         return math.ceil(energy * SHARE_KEPT), math.ceil(cycles * SHARE_KEPT)
 

@@ -1,4 +1,4 @@
-"""What the search for fused mappings is limited to: by its user, and by what it knows."""
+"""Limits on the search for fused mappings: those of the user, and those of the search itself."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ class LimitError(ValueError):
 
 @dataclass(frozen=True)
 class FusionLimits:
-    """What narrows the space.
+    """Limits on the search for fused mappings.
 
     Parameters
     ----------
     max_loops, max_loops_per_rank
-        Most shared loops above an Einsum, in all and over one of its ranks; None for no limit.
+        Most shared loops above an Einsum, in total and over one of its ranks; None: no limit.
     no_fuse
-        Tensors that go through the outermost memory.
+        Tensors that must go through the outermost memory.
     memories
-        On-chip memories that may store tensors; None for all that are searched.
+        On-chip memories that may store tensors between Einsums; None: all suitable ones.
     equal_parts
-        Whether shared loops have factors that divide, although loops of the nests may have remainders.
+        Whether shared loops divide their bounds, even if private loops may have remainders.
     """
 
     max_loops: int | None = None
@@ -117,3 +117,12 @@ def _check_orders(einsum: CascadeEinsum) -> None:
         text = "memories in any order (force_memory_hierarchy_order: False) are not searched in cascades"
         raise ValueError(f"{text} by {mapspace.counting_rule.title}")
     check_orders(mapspace)
+
+
+def in_hardware_order(cascade: Cascade) -> Cascade | None:
+    """Return a cascade with its memories in the order of the hardware; None where they have no other."""
+    if not any(einsum.mapspace.free_order for einsum in cascade.einsums):
+        return None
+    bound = (replace(own.mapspace, free_order=frozenset()) for own in cascade.einsums)
+    pairs = zip(cascade.einsums, bound, strict=True)
+    return replace(cascade, einsums=tuple(replace(own, mapspace=mapspace) for own, mapspace in pairs))

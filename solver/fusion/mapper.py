@@ -19,7 +19,7 @@ from solver.fusion.edges import Choice, EdgeKind, Left, Point
 from solver.fusion.evidence import evidence_of
 from solver.fusion.labels import Label, Step
 from solver.fusion.least import EdgePricer, Effort
-from solver.fusion.limits import FusionLimits
+from solver.fusion.limits import FusionLimits, in_hardware_order
 from solver.fusion.one_buffer import good_mapping, is_known
 from solver.fusion.path import Counts, PathSearch
 from solver.fusion.result import (
@@ -31,6 +31,7 @@ from solver.fusion.result import (
     restrictions,
 )
 from solver.fusion.space import FusionSpace
+from solver.fusion.two_einsums import TwoEinsums
 from solver.processes import memory_bytes
 from solver.result import (
     BOUNDS,
@@ -45,7 +46,7 @@ from solver.result import (
     Termination,
     refuse_gap,
 )
-from solver.search.orders import HARDWARE, HARDWARE_SHARE
+from solver.search.orders import HARDWARE
 from solver.search.stopping import Stopped
 
 LONGEST = (3, 5)
@@ -106,6 +107,7 @@ def fuse_cascade(
     on_progress: ProgressCallback | None = None,
     should_stop: StopCallback | None = None,
     grain: int = 1,
+    in_closed_form: bool = False,
 ) -> FusedResult:
     """Find the fused mapping of a cascade with the least energy, latency or EDP, and prove it.
 
@@ -123,6 +125,8 @@ def fuse_cascade(
         Called from time to time; once `should_stop` answers True the best mapping is returned with its bound.
     grain
         What the caller knows all costs to be multiples of: bounds that leave less to save are a proof.
+    in_closed_form
+        Whether bounds in closed form count, where they are known: a proof by them has no certificate.
 
     Returns
     -------
@@ -141,7 +145,7 @@ def fuse_cascade(
         Parts of the program disagree: a defect.
     """
     refuse_gap(options, "a fused cascade")
-    return _Search(cascade, objective, options, limits, on_progress, should_stop, grain).run()
+    return _Search(cascade, objective, options, limits, on_progress, should_stop, grain, in_closed_form).run()
 
 
 @dataclass
@@ -164,7 +168,9 @@ class _Search:
         on_progress: ProgressCallback | None,
         should_stop: StopCallback | None,
         grain: int = 1,
+        in_closed_form: bool = False,
     ) -> None:
+        self.in_closed_form, self.least = in_closed_form, 0  # a bound in closed form
         self.cascade, self.objective, self.limits, self.grain = cascade, objective, limits, grain
         self.options, self.should_stop, self.questions = options, should_stop, 0
         self.clock, self.watch = Clock(options.time_limit_s, self._is_interrupted), Stopwatch()
@@ -193,7 +199,7 @@ class _Search:
             unfused, perfect, even = self._alone(first), None, None
         best = replace(unfused.best)
         if hardware is not None and hardware.mapping is not None:
-            self._take_found(best, hardware)
+            self._take_found(best, self.objective, hardware.value, hardware.mapping)
         with suppress(Stopped):
             self._try_formulas(best)
         with self.watch.during("divisors", BOUNDS):
@@ -224,29 +230,24 @@ class _Search:
             evidence_of(self.pricer, self.perfect_pricer),
             perfect,
             even,
+            self.least > 0,
             None if hardware is None else Narrower(hardware.status, hardware.value, hardware.bound),
         )
 
     def _in_hardware_order(self) -> FusedResult | None:
         """Search the mappings in the order of the hardware, where memories may lie in others as well."""
-        if not any(einsum.mapspace.free_order for einsum in self.cascade.einsums):
+        if (cascade := in_hardware_order(self.cascade)) is None:
             return None
-        own = (replace(e, mapspace=replace(e.mapspace, free_order=frozenset())) for e in self.cascade.einsums)
-        left_s = self.clock.left_s
-        options = replace(self.options, time_limit_s=None if left_s is None else left_s * HARDWARE_SHARE)
-        cascade = replace(self.cascade, einsums=tuple(own))
+        options = replace(self.options, time_limit_s=self.clock.share(4).left_s)
         with self.watch.during(HARDWARE, BOUNDS):
-            return fuse_cascade(
-                cascade, self.objective, options, self.limits, None, self.should_stop, self.grain
-            )
+            return fuse_cascade(cascade, self.objective, options, self.limits, None, self.should_stop)
 
-    def _take_found(self, best: _Best, found: FusedResult) -> None:
-        """Take the mapping of a narrower search; it costs as much."""
-        assert found.mapping is not None
-        cost = evaluate_fused(self.cascade, found.mapping)
-        if not cost.valid or cost.value(self.objective) != found.value:
-            raise ContradictionError("a mapping costs something else where memories may lie in any order")
-        best.take(cost.value(self.objective), found.mapping, cost, ())
+    def _take_found(self, best: _Best, objective: str, value: int | None, mapping: FusedMapping) -> None:
+        """Take a mapping that was found elsewhere, if it costs what was said."""
+        cost = evaluate_fused(self.cascade, mapping)
+        if not cost.valid or cost.value(objective) != value:
+            raise ContradictionError(f"a mapping of {value} costs {cost.value(objective)}")
+        best.take(cost.value(self.objective), mapping, cost, ())
         self._report(best, None)
 
     def _is_interrupted(self) -> bool:
@@ -297,12 +298,7 @@ class _Search:
             return
         leaves = [own for own in best.mapping.children if isinstance(own, Leaf)]
         energies = [cost.energy * cost.n_instances for cost in best.evaluation.einsums]
-        energy, mapping = good_mapping(self.space, leaves, energies, self.clock.stop)
-        cost = evaluate_fused(self.cascade, mapping)
-        if not cost.valid or cost.energy != energy:
-            raise ContradictionError(f"formulas say {energy}, but a mapping costs {cost.energy}")
-        best.take(cost.value(self.objective), mapping, cost, ())
-        self._report(best, None)
+        self._take_found(best, "energy", *good_mapping(self.space, leaves, energies, self.clock.stop))
 
     def _price_hinted(
         self, space: FusionSpace, steps: Sequence[Step], left: Sequence[Left], best: _Best
@@ -334,8 +330,7 @@ class _Search:
         """What Einsums alone come to that are mapped: each at its least cost, unless two costs matter."""
         if best.value is None or self.objective == "edp":
             return self._unfused(best)
-        kinds = (step.kind for step in best.steps if step.kind is not None)
-        is_proven = all(self.pricer.edge(kind).is_settled for kind in kinds)
+        is_proven = all(self.pricer.edge(s.kind).is_settled for s in best.steps if s.kind is not None)
         return _Outcome(best, best.value if is_proven else None, is_proven, complete=True)
 
     def _unfused(self, best: _Best) -> _Outcome:
@@ -343,6 +338,25 @@ class _Search:
         return self._solve(self._unfused_space, best, is_patient=False)
 
     def _fused(self, best: _Best) -> _Outcome:
+        """Search without shared loops first, then with them, unless a bound in closed form is a proof."""
+        with suppress(Stopped):
+            self.least = self._least_in_closed_form(best)
+        if best.value is not None and self.least > best.value - self.grain:
+            return _Outcome(best, best.value, proven=True)
+        outcome = self._searched(best)
+        if outcome.bound is not None and self.least > outcome.bound:
+            is_proven = best.value is not None and self.least > best.value - self.grain
+            outcome.bound, outcome.proven = best.value if is_proven else self.least, is_proven
+        return outcome
+
+    def _least_in_closed_form(self, best: _Best) -> int:
+        """A bound on two Einsums, up to the best value; 0 where there is none."""
+        is_asked = self.in_closed_form and self.objective == "energy" and not self.is_any
+        if not is_asked or best.value is None or not TwoEinsums.is_known(self.space):
+            return 0
+        return TwoEinsums(self.space, self.clock.stop).least(best.value)
+
+    def _searched(self, best: _Best) -> _Outcome:
         """Search without shared loops first, then with them."""
         if self.space.storable and self.limits.max_loops != 0:
             with self._within_share_of_time(), suppress(Stopped):

@@ -28,7 +28,7 @@ WHOLE_WINDOWS = (
 )
 HELD_OUTSIDE = "above shared loops, only {memory} holds tiles; below them, memories lie in any order"
 UNMOVED_WINDOWS = "shared loops move no windows"
-UNLIKE_ROOM = "{memories} stores nothing for several Einsums, as it has other room for some of them"
+UNLIKE_ROOM = "{memories} stores nothing for several Einsums, as its size differs between them"
 COPIES_INSIDE = "tensors with copies are stored below all loops that their Einsums share"
 
 
@@ -112,6 +112,7 @@ class FusedResult:
     evidence: FusionEvidence = field(default_factory=FusionEvidence)
     perfect_factors: Narrower | None = None
     equal_parts: Narrower | None = None
+    in_closed_form: bool = False
     hardware_order: Narrower | None = None
 
     @property

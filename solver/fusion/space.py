@@ -168,7 +168,7 @@ class FusionSpace:
         for einsum in self.cascade.einsums:
             check_einsum(einsum)
         if 1 in self.stores.unlike:
-            text = f"`{self.memory.name}` has other room for some Einsums of the cascade"
+            text = f"`{self.memory.name}` has different sizes for some Einsums of the cascade"
             raise NotSearchedError(f"{text}; only memories inside of the outermost on-chip one may")
         self.limits.check(self.cascade)
 

@@ -74,7 +74,7 @@ def _mapspaces_json(proof: CommonProof) -> Json:
 
 def _certifiable(mapspace: Mapspace) -> Mapspace:
     if has_sparse_data(mapspace):
-        raise CertificateError("the checker knows common unrollings of dense data only")
+        raise CertificateError("the checker supports common unrollings of dense data only")
     check_certifiable(mapspace)
     return mapspace
 

@@ -17,7 +17,7 @@ from solver.report.drawing import (
     Polyline,
     Scene,
     TextLine,
-    fitted,
+    fitted_label,
     legend,
     series_ink,
     text_width,
@@ -85,10 +85,10 @@ def bars_scene(title: str, bars: Sequence[Bar], width: float, key: Key = (), mos
     for bar in bars:
         name = TextLine(0, y + 12, bar.label, size=SMALL + 0.5)
         if not is_beside:
-            parts.append(fitted(name, width))
+            parts.append(fitted_label(name, width))
             y += 17
         else:
-            parts.append(fitted(name, names))
+            parts.append(fitted_label(name, names))
         parts.append(Box(left, y, room if most else 0, BAR_HEIGHT, "idle", radius=2))
         end = left
         for segment in bar.segments:
@@ -346,7 +346,7 @@ def _labels(
     taken: list[_Area] = []
     for mark in sorted(marks, key=lambda mark: mark.is_hollow):
         x, y = frame.across(x_scale.share(mark.x)), frame.up(y_scale.share(mark.y))
-        label = fitted(TextLine(x, y, mark.label, size=SMALL, has_halo=True), LONGEST_LABEL_PX)
+        label = fitted_label(TextLine(x, y, mark.label, size=SMALL, has_halo=True), LONGEST_LABEL_PX)
         width = text_width(label.text, SMALL)
         places = product((y - 5, y + SMALL + 4, y - 18, y + SMALL + 17), (x + 7, x - 7 - width))
         areas = [_Area(left, left + width, base - SMALL, base + 2) for base, left in places]
@@ -459,10 +459,10 @@ def _lane_parts(
     """Yield a lane with its name on the left and its remark above."""
     left, top, width = frame
     if lane.remark:
-        yield fitted(TextLine(left, top + SMALL + 4, lane.remark, "muted", SMALL), width - left)
+        yield fitted_label(TextLine(left, top + SMALL + 4, lane.remark, "muted", SMALL), width - left)
         top += SMALL + 9
     middle = top + min(lane.height, SMALL + 4) / 2 + SMALL / 3
-    yield fitted(TextLine(0, middle, lane.name, size=SMALL), left - TEXT_GAP_PX)
+    yield fitted_label(TextLine(0, middle, lane.name, size=SMALL), left - TEXT_GAP_PX)
     yield Box(left, top, width - left, lane.height, "panel")
     sums = (sum(fill.value for fill in fills) for fills in lane.contents.values())
     fullest = max([lane.limit, *sums, LEAST_DRAWN])

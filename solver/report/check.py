@@ -16,7 +16,7 @@ from model.mapspace import KeepRules, Mapspace, SpatialRules, TemporalRules
 from model.mapspace_size import LARGEST_COUNTED, mapspace_size
 from model.places import gathered
 from model.problem import Problem
-from solver.report.console import ReportTable, plain_grid, plain_table
+from solver.report.console import ReportTable, plain_table, unheaded_table
 from solver.report.figures import (
     NOTHING,
     count_text,
@@ -137,7 +137,7 @@ def _with_lines(place: str, lines: Sequence[int]) -> str:
 
 def problem_table(problem: Problem) -> ReportTable:
     """Return the dimensions with their bounds and the dataspaces with their words."""
-    table = plain_grid()
+    table = unheaded_table()
     bounds = ", ".join(f"{dim}={bound}" for dim, bound in problem.bound.items())
     table.add_row("Dimensions", bounds)
     table.add_row("Computes", count_text(problem.computes))
@@ -190,7 +190,7 @@ def _toll_row(node: StorageLevel, instances: str) -> tuple[str, ...]:
 def size_table(mapspace: Mapspace) -> ReportTable:
     """Return the numbers of choices of each kind, exact."""
     size = mapspace_size(mapspace)
-    table = plain_grid()
+    table = unheaded_table()
     with_remainders = " with remainders" if mapspace.factors == ANY else ""
     at_most = " at most" if with_remainders and max(mapspace.problem.bounds) > LARGEST_COUNTED else ""
     table.add_row(f"Factorizations{with_remainders}", f"{large_count_text(size.factorizations)}{at_most}")

@@ -155,7 +155,7 @@ def _column(heading: str | Column) -> Column:
     return Column(printable(heading.removeprefix(">")), justify="right" if figures else "left", no_wrap=True)
 
 
-def plain_grid() -> ReportTable:
+def unheaded_table() -> ReportTable:
     """Return an empty table without headings, such as of totals."""
     return ReportTable(
         padding=(0, GAP), collapse_padding=True, pad_edge=False, show_header=False, show_edge=False, box=None
@@ -309,7 +309,7 @@ def _print_section(console: Console, section: Section) -> None:
 
 def text_table(table: Table) -> ReportTable:
     """Return a table for a terminal."""
-    drawn = plain_table(*table.headings, optional=table.optional) if table.headings else plain_grid()
+    drawn = plain_table(*table.headings, optional=table.optional) if table.headings else unheaded_table()
     last = ""
     for row in table.rows[:MOST_ROWS]:
         first, *others = (cell if isinstance(cell, str) else cell[0] for cell in row)

@@ -52,7 +52,7 @@ def bound_lines(document: Value, width: int) -> Sequence[str]:
     names = [own["name"].text() for own in document["curves"].entries()]
     pairs = zip(_letters(document), names, strict=True)
     key = [f"{letter}: {name}" for letter, name in pairs if letter]
-    return [*lines, "traffic (up) by size of the buffer (across), logarithmic", *key] if lines else []
+    return [*lines, "traffic (vertical) by buffer size (horizontal), logarithmic", *key] if lines else []
 
 
 def _bytes_of_steps(steps: Value) -> tuple[list[float], list[float]]:

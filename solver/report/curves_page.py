@@ -56,11 +56,9 @@ def _curve_facts(own: Value) -> Iterator[Fact]:
     layers = own["layers"].entries()
     if len(layers) == 1:
         layer = layers[0]
-        shape = ", ".join(
-            f"{dim} {size.count():,}" for dim, size in layer["shape"].items() if size.count() > 1
-        )
+        shape = ", ".join(f"{dim}={size.count()}" for dim, size in layer["shape"].items() if size.count() > 1)
         yield own["name"].text(), layer["einsum"].text(), shape
-        bits = ", ".join(f"{name} {size.count()}" for name, size in layer["bits"].items())
+        bits = ", ".join(f"{name}={size.count()}" for name, size in layer["bits"].items())
         yield "  bits of values", bits, f"words of {counted(layer['word_bits'].count(), 'bit')}"
     else:
         yield own["name"].text(), counted(len(layers), "layer"), "one after the other"
@@ -91,7 +89,7 @@ def _curve_sections(own: Value, is_named: bool) -> Iterator[Section]:
         tables = [_fused_table(own["fused"])] if own["fused"]["points"].entries() else []
         restrictions = own["fused"]["restrictions"].texts()
         remarks = [f"Searched: {'; '.join(restrictions)}."] if restrictions else []
-        remarks += [] if tables else ["No size of the buffer was searched before the end."]
+        remarks += [] if tables else ["The search stopped before it covered any buffer size."]
         yield Section(f"Fused{name}", tables=tables, remarks=remarks)
     if len(layers) > 1:
         yield Section(f"Layers{name}", tables=[_traffic_table(own)])
@@ -102,12 +100,19 @@ def _curve_sections(own: Value, is_named: bool) -> Iterator[Section]:
 
 def _point_cells(at: Value, own: Value) -> list[Cell]:
     """Buffer, what tiles take of it, traffic, and computes per byte."""
-    sizes = [at[key].number() for key in ("capacity_bytes", "taken_bytes", "traffic_bytes")]
-    intensity = own["computes"].number() / sizes[-1]
-    return [*((bytes_text(size), size) for size in sizes), (significant(intensity), intensity)]
+    capacity, taken, traffic = (
+        at[key].number() for key in ("capacity_bytes", "taken_bytes", "traffic_bytes")
+    )
+    intensity = own["computes"].number() / traffic
+    sizes: list[Cell] = [
+        (bytes_text(capacity), capacity),
+        (bytes_text(taken, capacity), taken),
+        (bytes_text(traffic), traffic),
+    ]
+    return [*sizes, (significant(intensity), intensity)]
 
 
-HEADINGS = (">Buffer", ">taken", ">Traffic", ">MAC/byte")
+HEADINGS = (">Buffer", ">Used", ">Traffic", ">MAC/byte")
 
 
 def _points_table(own: Value) -> Table:
@@ -124,8 +129,8 @@ def _points_table(own: Value) -> Table:
         kept = ", ".join(point["keep"].texts())
         words: Cell = (count_text(traffic), traffic)
         rows.append([*_point_cells(at, own), words, tile or NOTHING, loops or NOTHING, kept or NOTHING])
-    headings = (*HEADINGS, ">words", "...Tile", "...Loops, outermost first", "Kept")
-    return Table("", headings, rows, ("words",))
+    headings = (*HEADINGS, ">Words", "...Tile", "...Loops, outermost first", "Kept")
+    return Table("", headings, rows, ("Words",))
 
 
 def _capacities_table(own: Value) -> Table:
@@ -143,7 +148,7 @@ def _answers(own: Value) -> Iterator[str]:
     for each in own["within"].entries():
         traffic = bytes_text(each["traffic_bytes"].number())
         if each["capacity_bytes"].raw is None:
-            yield f"No buffer brings the traffic down to {traffic}."
+            yield f"No buffer reduces the traffic to {traffic}."
         else:
             room = _exact_size(each["capacity_bytes"].number())
             yield f"Traffic of at most {traffic} needs a buffer of {room}."
@@ -153,12 +158,12 @@ def _answers(own: Value) -> Iterator[str]:
     balance = f"At {significant(roofline['macs_per_byte'].number())} MAC/byte"
     if roofline["capacity_bytes"].raw is not None:
         room = _exact_size(roofline["capacity_bytes"].number())
-        yield f"{balance} compute-bound from a buffer of {room} on."
+        yield f"{balance}, a buffer of at least {room} makes it compute-bound."
         return
     layers = len(own["layers"].entries())
     never = roofline["never"].count()
     what = "limited by bandwidth with any buffer"
-    yield f"{balance} {what}." if layers == 1 else f"{balance} {never} of {layers} layers are {what}."
+    yield f"{balance}, it is {what}." if layers == 1 else f"{balance}, {never} of {layers} layers are {what}."
 
 
 def _exact_size(size: float) -> str:
@@ -181,8 +186,9 @@ def _traffic_table(own: Value) -> Table:
             room = layer["compute_bound_bytes"]
             row.append("never" if room.raw is None else (bytes_text(room.number()), room.number()))
         rows.append([*row, layer["same_as"].text()])
-    rated = (">compute-bound from",) if is_rated else ()
-    return Table("", ("Layer", ">Runs", ">Least traffic", ">from", *rated, "as"), rows, ("as",))
+    rated = (">Compute-bound from",) if is_rated else ()
+    headings = ("Layer", ">Runs", ">Least traffic", ">From buffer", *rated, "Same as")
+    return Table("", headings, rows, ("Same as",))
 
 
 def _fused_table(fused: Value) -> Table:
@@ -196,7 +202,7 @@ def _fused_table(fused: Value) -> Table:
         rows.append(
             [
                 _size_cell(point["capacity_bytes"]),
-                _size_cell(room),
+                _size_cell(room, point["capacity_bytes"].number()),
                 _size_cell(value),
                 _size_cell(point["bound_bytes"]),
                 ", ".join(filter(None, (point["status"].text(), gap))),
@@ -204,9 +210,9 @@ def _fused_table(fused: Value) -> Table:
                 saved,
             ]
         )
-    headings = (">Buffer", ">taken", ">Fused", ">bound", "", ">Each alone", ">Saved")
+    headings = (">Buffer", ">Used", ">Fused", ">Bound", "Status", ">Each alone", ">Saved")
     return Table("", headings, rows)
 
 
-def _size_cell(value: Value) -> Cell:
-    return NOTHING if value.raw is None else (bytes_text(value.number()), value.number())
+def _size_cell(value: Value, beside: float = 0) -> Cell:
+    return NOTHING if value.raw is None else (bytes_text(value.number(), beside), value.number())

@@ -294,7 +294,7 @@ def _cost_document(
             _level_document(
                 level, shapes, units, [slack for slack in unused if slack.level == memories.get(level.name)]
             )
-            for level, shapes in zip(evaluation.levels, tile_shapes(mapspace, mapping), strict=True)
+            for level, shapes in zip(evaluation.levels, full_tile_extents(mapspace, mapping), strict=True)
         ],
         "mapping": mapping_targets(mapspace.problem, mapspace.architecture, mapping),
     }
@@ -327,7 +327,7 @@ def evaluation_si_figures(evaluation: Evaluation) -> Document:
     return si_figures(evaluation.energy_j, evaluation.latency_s, evaluation.computes)
 
 
-def tile_shapes(mapspace: Mapspace, mapping: LoopMapping) -> list[dict[str, Vector]]:
+def full_tile_extents(mapspace: Mapspace, mapping: LoopMapping) -> list[dict[str, Vector]]:
     """Return per storage level, outermost first, the extents of a full tile of each dataspace, by rank."""
     problem, architecture = mapspace.problem, mapspace.architecture
     bounds = {space.name: _seen_bounds(mapspace, mapping, space.name) for space in problem.dataspaces}

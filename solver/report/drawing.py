@@ -183,7 +183,7 @@ def stacked(width: float, title: str, scenes: Iterable[Scene], gap: float = 18.0
 def headed_scene(heading: Sequence[str], scene: Scene) -> Scene:
     """Return a scene under lines of text, the first of which is bold."""
     lines = tuple(
-        fitted(
+        fitted_label(
             TextLine(0, 14 + 19 * n, line, "text" if n == 0 else "muted", TEXT_SIZE_PX + 2 - n, bold=n == 0),
             scene.width,
         )
@@ -220,7 +220,7 @@ def _is_broad(character: str) -> bool:
     return unicodedata.east_asian_width(character) in "WF"
 
 
-def fitted(label: TextLine, width: float) -> TextLine:
+def fitted_label(label: TextLine, width: float) -> TextLine:
     """Return a label that is no wider than `width`: a longer text is cut off, and whole on hovering."""
     text = printable(label.text)
     if text_width(text, label.size, label.monospace) <= width:
@@ -428,7 +428,7 @@ def legend(entries: Sequence[tuple[str, Ink]], width: float, dashed: Container[s
 def _legend_parts(entries: Sequence[tuple[str, Ink]], width: float, dashed: Container[str]) -> Iterator[Part]:
     x, y = 0.0, 12.0
     for text, ink in entries:
-        label = fitted(TextLine(0, 0, text, "muted", SMALL), width - 16)
+        label = fitted_label(TextLine(0, 0, text, "muted", SMALL), width - 16)
         room = 16 + text_width(label.text, SMALL) + 12
         if x and x + room > width + 12:
             x, y = 0.0, y + 17

@@ -49,8 +49,8 @@ from solver.result import REMAINDERS_S
 
 ENDINGS = {
     "TIME_LIMIT": "stopped by the time limit",
-    "REMAINDER_LIMIT": f"stopped by the default limit of {REMAINDERS_S:g} s on each search for remainders; "
-    "--time-limit none runs until proven, --factors perfect considers divisors only",
+    "REMAINDER_LIMIT": f"stopped by the default limit of {REMAINDERS_S:g} s on each search for remainders "
+    "(--time-limit none: run until proven; --factors perfect: divisors only)",
     "GAP": "within the requested gap",
     "INTERRUPTED": "interrupted",
     "MEMORY_LIMIT": "stopped by the memory limit",
@@ -539,7 +539,7 @@ def violation_text(violation: Value) -> str:
         return f"{node}: metadata takes {demand} bits of {limit}"
     if kind == "min_utilization":
         return f"{node}: tiles take {demand} words, at least {limit} are required"
-    return f"{node}: {demand} children along {kind[-1:].upper()}, there are {limit}"
+    return f"{node}: {demand} children along {kind[-1:].upper()}, but there are {limit}"
 
 
 def _places_text(parts: Sequence[Value]) -> Iterator[str]:

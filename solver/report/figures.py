@@ -42,9 +42,9 @@ def significant(number: float | Fraction) -> str:
     return f"{value:.{decimals}f}"
 
 
-def bytes_text(number: float) -> str:
-    """Return a number of bytes with four significant digits, in the largest unit that it reaches."""
-    power = next((power for power in (4, 3, 2, 1) if number >= 1024**power), 0)
+def bytes_text(number: float, beside: float = 0) -> str:
+    """Return bytes with four significant digits, in the largest unit that they or those `beside` reach."""
+    power = next((power for power in (4, 3, 2, 1) if max(number, beside) >= 1024**power), 0)
     return f"{number / 1024**power:.4g} {('B', 'KiB', 'MiB', 'GiB', 'TiB')[power]}"
 
 

@@ -8,7 +8,7 @@ from functools import partial
 from model.extents import ANY, PERFECT
 from model.objective import EDP, UNITS
 from solver.report.charts import COMPUTE, MOST_BARS, first_of
-from solver.report.drawing import SMALL, Box, Ink, Part, Scene, TextLine, fitted
+from solver.report.drawing import SMALL, Box, Ink, Part, Scene, TextLine, fitted_label
 from solver.report.einsum_page import ENDINGS, stages_section, violation_sections
 from solver.report.figures import (
     NOTHING,
@@ -62,7 +62,9 @@ WORK = {
     "edges": "edges bounded",
     "floors": "lower bounds",
     "mapped": "edges mapped exactly",
-    "dominated": "states dominated",
+    "paths": "shortest paths",
+    "states": "partial mappings expanded",
+    "dominated": "dominated",
 }
 
 STORED = ("stored", "persistent")
@@ -210,7 +212,7 @@ def _savings_section(document: Value, inks: Mapping[str, Ink]) -> Section:
 
 def _nest_sections(einsum: Value, inks: Mapping[str, Ink]) -> Iterator[Section]:
     """Yield the loop nest of a visit as text for a terminal, and as pictures of each kind of visit."""
-    title = f"{einsum['einsum'].text()} in one visit"
+    title = f"Loop nest of {einsum['einsum'].text()}, one visit"
     yield Section(title, lines=list(_nest_lines(einsum)), where=TERMINAL)
     own = {space: inks[tensor.text()] for space, tensor in einsum["tensors"].items()}
     kinds = einsum["kinds"].entries()
@@ -283,7 +285,9 @@ def _draw_tree(parts: list[Part], children: Sequence[Value], x: float, y: float,
         place, inner = len(parts), max(width - 2 * INDENT, 2 * INDENT)
         title = f"group {', '.join(map(_shared_loop_text, child['loops'].entries()))}"
         parts.append(
-            fitted(TextLine(x + INDENT, y + HEAD - 8, title, size=SMALL + 1, bold=True, note=title), inner)
+            fitted_label(
+                TextLine(x + INDENT, y + HEAD - 8, title, size=SMALL + 1, bold=True, note=title), inner
+            )
         )
         end = _draw_tree(parts, child["children"].entries(), x + INDENT, y + HEAD, inner)
         parts.insert(place, Box(x, y, width, end - y, "panel", "line", title, 6))
@@ -303,10 +307,10 @@ def _draw_einsum(parts: list[Part], leaf: Value, x: float, y: float, width: floa
     name, rows = leaf["einsum"].text(), list(_leaf_facts(leaf))
     height = 8 + ROW * (1 + len(rows))
     parts.append(Box(x, y, width, height, "page", "line", name, 4))
-    parts.append(fitted(TextLine(x + 8, y + ROW - 1, name, bold=True, note=name), width - 16))
+    parts.append(fitted_label(TextLine(x + 8, y + ROW - 1, name, bold=True, note=name), width - 16))
     for number, row in enumerate(rows, 1):
         label = TextLine(x + 8, y + ROW * (1 + number) - 2, row, "muted", SMALL, note=row)
-        parts.append(fitted(label, width - 16))
+        parts.append(fitted_label(label, width - 16))
     return y + height + GAP
 
 

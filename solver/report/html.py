@@ -36,8 +36,14 @@ WIDE, NARROW = 820.0, 330.0
 LONGEST_CELL = 2000
 """Characters of a text of a table; what is longer is cut off."""
 
+LONGEST_LINE = 60
+"""Characters of loops that stay in one line."""
+
 LONGEST_WORD, SHORTEST_TEXT = 32, 14
 """Characters of a word that is not broken, and of a text that is worth a wide column."""
+
+FACTORS = re.compile(r"[^\W\d]\w*( [^\W\d]\w*\d)+")
+"""Extents or loops of several dimensions, such as ``m14 k1 n16``: they stay in one line."""
 
 
 def page_text(page: Page, document: Value) -> str:
@@ -181,6 +187,8 @@ def _breakable(heading: str) -> str:
 def _breaking_style(cell: Cell) -> str:
     """Return how a text is broken into lines: within words, between them, or not at all."""
     text = _shown_text(cell)
+    if len(text) <= LONGEST_LINE and FACTORS.fullmatch(text):
+        return "line"
     if max(map(len, text.split()), default=0) > LONGEST_WORD:
         return "breaks"
     if len(text) > LONGEST_WORD:

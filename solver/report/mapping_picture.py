@@ -14,7 +14,7 @@ from solver.report.drawing import (
     Polyline,
     Scene,
     TextLine,
-    fitted,
+    fitted_label,
     headed_scene,
     legend,
     stacked,
@@ -81,7 +81,7 @@ def _band(shown: ShownMapping, node: ShownNode, width: float, depth: int) -> Sce
         ink: Ink = "text" if node.loops else "muted"
         further = min(indent + number * INDENT, max(0.0, room - 150))
         label = TextLine(x + further, top + 11 + number * ROW, line, ink, SMALL + 0.5, monospace=True)
-        loops.append(fitted(label, room - further))
+        loops.append(fitted_label(label, room - further))
     height = max(height, top + len(lines) * ROW + 6)
     fill, stroke = ("panel", "line") if node.memory else (None, "line")
     return Scene(width, height, "", (Box(0, 0, width, height, fill, stroke, radius=6), *left, *loops))
@@ -91,7 +91,9 @@ def _memory_parts(shown: ShownMapping, node: ShownNode, width: float) -> Iterato
     """Yield a memory's name, how full it is, and its tiles."""
     used = f"{count_text(node.used)} of {count_text(node.instances)} in use"
     y = PAD + 11
-    name = fitted(TextLine(PAD, y, node.name, bold=True), width - 2 * PAD - text_width(used, SMALL) - 10)
+    name = fitted_label(
+        TextLine(PAD, y, node.name, bold=True), width - 2 * PAD - text_width(used, SMALL) - 10
+    )
     yield name
     yield TextLine(width - PAD, y, used, "muted", SMALL, "end")
     y += 8
@@ -101,14 +103,14 @@ def _memory_parts(shown: ShownMapping, node: ShownNode, width: float) -> Iterato
         taken = sum(tile.size_words for tile in node.tiles)
         share = f" ({percent(taken / node.usable_words)})" if node.usable_words else ""
         text = f"{count_text(taken)} of {counted(node.usable_words, 'word')}{share}"
-        yield fitted(TextLine(PAD, y, text, "muted", SMALL), width - 2 * PAD)
+        yield fitted_label(TextLine(PAD, y, text, "muted", SMALL), width - 2 * PAD)
     else:
         y += 10
         yield TextLine(PAD, y, "no limit on words", "muted", SMALL)
     for tile in node.tiles:
         y += ROW
         yield Box(PAD, y - 9, 10, 10, fill=shown.inks[tile.dataspace], radius=2)
-        yield fitted(TextLine(PAD + 15, y, tile_text(tile), size=SMALL + 0.5), width - 2 * PAD - 15)
+        yield fitted_label(TextLine(PAD + 15, y, tile_text(tile), size=SMALL + 0.5), width - 2 * PAD - 15)
     if not node.tiles:
         y += ROW
         yield TextLine(PAD, y, "keeps nothing", "muted", SMALL)
@@ -146,9 +148,11 @@ def _fanout_parts(node: ShownNode, width: float) -> Iterator[Part]:
         used = math.prod(loop.factor for loop in node.along(axis))
         if max(size, used) > 1:
             axes.append(f"{count_text(used)} of {count_text(size)} along {axis.upper()}")
-    used_text = fitted(TextLine(width - PAD, PAD + 11, ", ".join(axes), "muted", SMALL, "end"), width * 0.55)
+    used_text = fitted_label(
+        TextLine(width - PAD, PAD + 11, ", ".join(axes), "muted", SMALL, "end"), width * 0.55
+    )
     room = width - 2 * PAD - text_width(used_text.text, SMALL) - 10
-    yield fitted(TextLine(PAD, PAD + 11, node.name, "muted", bold=True), room)
+    yield fitted_label(TextLine(PAD, PAD + 11, node.name, "muted", bold=True), room)
     yield used_text
 
 
@@ -157,10 +161,10 @@ _AXES: tuple[Axis, Axis] = ("x", "y")
 
 def _compute_band(shown: ShownMapping, width: float) -> Scene:
     used = f"{count_text(shown.compute_used)} of {count_text(shown.compute_instances)} in use"
-    name = fitted(
+    name = fitted_label(
         TextLine(PAD, PAD + 11, shown.compute, bold=True), width - 3 * PAD - text_width(used, SMALL)
     )
-    einsum = fitted(TextLine(PAD, PAD + 29, shown.einsum, size=SMALL, monospace=True), width - 2 * PAD)
+    einsum = fitted_label(TextLine(PAD, PAD + 29, shown.einsum, size=SMALL, monospace=True), width - 2 * PAD)
     parts = (
         Box(0, 0, width, 46, "panel", "line", radius=6),
         name,
@@ -189,9 +193,9 @@ def array_scene(shown: ShownMapping, width: float) -> Scene | None:
     bottom = top + grid.height
     above, below = (f"{name}: {_axis_text(nodes, axis)}" for name, nodes, axis in sides)
     rows = [
-        fitted(TextLine(left, 12, above, size=SMALL), width - left),
+        fitted_label(TextLine(left, 12, above, size=SMALL), width - left),
         *grid.at(left, top),
-        fitted(TextLine(left, bottom + 16, below, size=SMALL), width - left),
+        fitted_label(TextLine(left, bottom + 16, below, size=SMALL), width - left),
         Polyline(((left, top - 3), (left + grid.width, top - 3)), "muted", 1.5),
         Polyline(((left - 4, top), (left - 4, bottom)), "muted", 1.5),
         TextLine(left - 9, top - 5, sides[0][0][0], "muted", SMALL, "end"),
@@ -350,9 +354,9 @@ def _tiles_of(shown: ShownMapping, name: str) -> Scene | None:
         for (node, _), size in zip(tiles, sizes, strict=True)
     ]
     width = min(TILES_WIDTH, max(TILE_SIDE + 46, *(text_width(text, SMALL) + 1 for text in texts)))
-    title = fitted(TextLine(0, 12, name, size=SMALL + 0.5, bold=True), width)
+    title = fitted_label(TextLine(0, 12, name, size=SMALL + 0.5, bold=True), width)
     axes = f"{printable(ranks[across])} →" + ("" if down is None else f"   {printable(ranks[down])} ↓")
-    parts: list[Part] = [title, fitted(TextLine(0, 27, axes, "muted", SMALL), width)]
+    parts: list[Part] = [title, fitted_label(TextLine(0, 27, axes, "muted", SMALL), width)]
     top, shapes = 34.0, set()
     for node, tile in tiles:
         size = tile.shape[across], 1 if down is None else tile.shape[down]
@@ -365,7 +369,7 @@ def _tiles_of(shown: ShownMapping, name: str) -> Scene | None:
         parts.append(Box(0, top, box[0], box[1], ink, "page", note, opacity=0.3))
     bottom = top + tall * units[1] + 14
     for text in texts:
-        parts.append(fitted(TextLine(0, bottom, text, "muted", SMALL), width))
+        parts.append(fitted_label(TextLine(0, bottom, text, "muted", SMALL), width))
         bottom += 14
     return Scene(width, bottom - 10, "", tuple(parts))
 

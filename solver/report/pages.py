@@ -346,7 +346,7 @@ def assignment_page(document: Value) -> Page:
     )
 
 
-PROOFS = {"exact": "", "checked": "the bound was checked in whole numbers"}
+PROOFS = {"exact": "", "checked": "the bound was checked in integers"}
 """What is said of proofs that rest on no library; a proof of another name is a library's."""
 
 
@@ -366,7 +366,7 @@ def _assigned_parts(document: Value) -> Iterator[str]:
     yield ENDINGS.get(document["termination"].text(), "")
     yield f"by {document['method_used'].text()}, {seconds_text(document['seconds'].number())}"
     proof = document["proof"].text() if document["proof"].raw is not None else ""
-    yield PROOFS.get(proof, f"proven on the word of {proof}" if proof else "")
+    yield PROOFS.get(proof, f"the proof relies on {proof}" if proof else "")
 
 
 def _assigned_facts(document: Value) -> list[Fact]:

@@ -24,7 +24,7 @@ def check_plot(path: Path | None) -> None:
     if path is None:
         return
     if path == Path("-"):
-        raise PlotError("a picture is not written to stdout")
+        raise PlotError("pictures cannot be written to stdout")
     if path.suffix.lower() not in FORMATS:
         raise PlotError(f"{path}: the name of a picture must end in {', '.join(FORMATS)}")
     if path.suffix.lower() in PAINTED and find_spec("matplotlib") is None:

@@ -23,11 +23,11 @@ from solver.report.document import (
     Document,
     background,
     broken_rule_document,
+    full_tile_extents,
     narrower_document,
     picked,
     sensitivity_document,
     si_figures,
-    tile_shapes,
     violation_document,
 )
 from solver.report.timeloop_mapping import mapping_targets
@@ -66,7 +66,7 @@ def sparse_result_document(
     Parameters
     ----------
     effects, check, costs
-        As of `solver.report.document.result_document`.
+        See `solver.report.document.result_document`.
     """
     best = detailed(mapspace, result.mapping)
     if result.mapping is None or best is None:
@@ -130,7 +130,7 @@ def _densities(mapspace: Mapspace) -> Document:
 def _cost_document(mapspace: Mapspace, mapping: LoopMapping, evaluation: SparseEvaluation) -> Document:
     """Return the figures of a mapping."""
     units, cycle_s = evaluation.units_per_pj, mapspace.architecture.cycle_s
-    shapes = tile_shapes(mapspace, mapping)
+    shapes = full_tile_extents(mapspace, mapping)
     run = evaluation.cycles - network_latency(mapspace.architecture)
     return {
         **picked(evaluation, *FIGURES, "utilization"),

@@ -172,4 +172,4 @@ def against_text(document: Value) -> str:
         return ""
     key = COST_KEYS[objective]
     value, least = dense["on_sparse_data"][key].number(), document[key].number()
-    return f"{percent(value / least - 1)} more {objective}" if value > least > 0 else "no worse"
+    return f"{percent(value / least - 1)} more" if value > least > 0 else "no worse"

@@ -96,7 +96,9 @@ def tiling_document(report: TilingReport) -> Document:
 
 def _broken_note(mapped: MappedReport) -> tuple[str, ...]:
     return (
-        () if mapped.broken is None else (f"the spec does not allow this mapping: it breaks {mapped.broken}",)
+        ()
+        if mapped.broken is None
+        else (f"the spec does not allow this mapping: it violates {mapped.broken}",)
     )
 
 

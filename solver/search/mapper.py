@@ -39,8 +39,8 @@ from solver.result import (
 from solver.search.arrays import WITHIN_64_BITS
 from solver.search.goal import NO_CAPS, UNLIMITED, Caps, Goal
 from solver.search.hint import FEW_HINTED, MANY_HINTED, hint
+from solver.search.path.frame import estimated_bytes
 from solver.search.path.search import EinsumSearch
-from solver.search.path.tables import estimated_bytes
 from solver.search.priced import Priced
 from solver.search.shared import ALONE, Partner, Shared
 from solver.search.space.lattice import coarsened
@@ -164,7 +164,7 @@ def map_by_bounds(
     Parameters
     ----------
     mapspace, options, on_progress, should_stop
-        As of `solver.stages.map_einsum`, but the data are dense.
+        See `solver.stages.map_einsum`; the data are dense.
     known
         A mapping to begin with.
     partner
@@ -256,7 +256,7 @@ class SharedSearch:
         Returns
         -------
         Result
-            As of `map_by_bounds`, but INFEASIBLE means within `caps`. Statistics and seconds include those of
+            See `map_by_bounds`; INFEASIBLE means within `caps`. Statistics and seconds include those of
             all searches before.
 
         Raises
@@ -338,7 +338,7 @@ class ScopeSearch:
         return _affordable(self.mapspace, self._options.memory_limit_mib << 20, self.stop)
 
     @cached_property
-    def _shared(self) -> Shared:
+    def _resources(self) -> Shared:
         return Shared(self._options, self.stop, self._clock.report, self.statistics, self._partner)
 
     @cached_property
@@ -426,7 +426,7 @@ class ScopeSearch:
 
     def _paths(self, goal: Goal, best: Priced | None) -> EinsumSearch:
         """The search for one objective."""
-        return EinsumSearch(self._space, goal, self._shared, best)
+        return EinsumSearch(self._space, goal, self._resources, best)
 
     def _evidence(self, paths: EinsumSearch) -> tuple[Evidence, ...]:
         """What the bound rests on; there is no time for that when a search of many masks is stopped."""

@@ -49,7 +49,7 @@ from solver.result import (
 )
 from solver.search.goal import NO_CAPS, Caps, Goal
 from solver.search.mapper import SharedSearch
-from solver.search.path.floors import least_costs
+from solver.search.path.floors import cost_floors
 from solver.search.path.search import EinsumSearch
 from solver.search.shared import Shared
 from solver.search.space.search_space import SearchSpace
@@ -104,7 +104,7 @@ def map_orders(
     Parameters
     ----------
     mapspace, options, on_progress, should_stop
-        As of `solver.stages.map_einsum`.
+        See `solver.stages.map_einsum`.
 
     Returns
     -------
@@ -335,7 +335,7 @@ def least_in_any_order(mapspace: Mapspace) -> tuple[float, float]:
 
     What words cost between two memories depends on the tile inside alone, wherever it lies in the nest.
     """
-    energy, cycles = least_costs(in_hardware_order(mapspace), lambda: False)
+    energy, cycles = cost_floors(in_hardware_order(mapspace), lambda: False)
     return energy * SHARE_KEPT, cycles * SHARE_KEPT
 
 

@@ -49,7 +49,7 @@ def packs(mapspace: Mapspace, sparsity: Sparsity, name: str, chain: Chain) -> bo
     return lack_of_packing(chain, compressed, dict(enumerate(sparsity.levels)), read_write) is None
 
 
-def unrolled(dims: Sequence[str], factors: Sequence[int]) -> dict[str, int]:
+def spatial_factors(dims: Sequence[str], factors: Sequence[int]) -> dict[str, int]:
     """Spatial factors above 1, by dimension."""
     return {dim: factor for dim, factor in zip(dims, factors, strict=True) if factor > 1}
 

@@ -17,7 +17,7 @@ from model.choices import SideOrder
 from model.sparse.density import Banded
 from solver.search.arrays import BoolArray, FloatArray, IntArray
 from solver.search.space.spatial import SpatialStage
-from solver.sparse_search.choices import Chains, fits_mesh, unrolled
+from solver.sparse_search.choices import Chains, fits_mesh, spatial_factors
 from solver.sparse_search.grid import Vector
 from solver.sparse_search.shares import LeastShares
 
@@ -67,7 +67,7 @@ class NeededInstances:
         mapspace, grid = self.shares.mapspace, self.shares.grid
         parts = zip(mapspace.architecture.fanouts, mapspace.spatial, self.fanouts, strict=True)
         return all(
-            fits_mesh(fanout, SideOrder.of(rules, mapspace.problem.dims), unrolled(grid.dims, vector))
+            fits_mesh(fanout, SideOrder.of(rules, mapspace.problem.dims), spatial_factors(grid.dims, vector))
             for number, (fanout, rules, vector) in enumerate(parts)
             if self.needs_all(number)
         )
@@ -249,5 +249,5 @@ class Kinds:
         mapspace = self.shares.mapspace
         order = SideOrder.of(mapspace.spatial[number], mapspace.problem.dims)
         return fits_mesh(
-            mapspace.architecture.fanouts[number], order, unrolled(self.shares.grid.dims, vector)
+            mapspace.architecture.fanouts[number], order, spatial_factors(self.shares.grid.dims, vector)
         )

@@ -15,7 +15,7 @@ from model.mapping import Mapping
 from model.mapspace import Mapspace
 from model.sparse import FIXED_POINT
 from solver.search.goal import Goal
-from solver.search.path.costs import Cost, Part, PartCosts, PartPrice
+from solver.search.path.costs import BoundaryCosts, BoundaryPrice, BoundaryWords, Cost
 from solver.search.path.factors import Factors
 from solver.search.path.leaves import Bones, CostOf, Leads, Leaves, TilePath
 from solver.search.path.orders import Dims
@@ -26,7 +26,7 @@ from solver.search.space.keep_masks import KeepMask
 from solver.search.space.search_space import SearchSpace
 from solver.search.stopping import Stop
 from solver.sparse_search.charges import LEAST, Each, OneChoice, SparseCharges, Tiles
-from solver.sparse_search.choices import arrangements, unrolled
+from solver.sparse_search.choices import arrangements, spatial_factors
 from solver.sparse_search.orders import SparseOrders
 
 Judge = Callable[[Mapping], Priced | None]
@@ -45,7 +45,7 @@ class SparseLeaves(Leaves):
     judge
         The cost model.
     goal, stop
-        As of `Leaves`.
+        See `Leaves`.
     """
 
     def __init__(
@@ -109,7 +109,7 @@ class _SparseBones(Bones):
 
     orders: SparseOrders
     charges: SparseCharges
-    _known: dict[Part, tuple[CostOf, int]] = field(default_factory=dict)
+    _known: dict[BoundaryWords, tuple[CostOf, int]] = field(default_factory=dict)
 
     @cached_property
     def _chosen(self) -> OneChoice:
@@ -142,13 +142,13 @@ class _SparseBones(Bones):
         used, one = np.array([float(super()._leaking(place))]), np.ones(1, dtype=np.int64)
         return math.floor(float(self.charges.leaking(place, used, one, np.ones(1))[0]) * LEAST)
 
-    def _price(self, part: Part) -> tuple[CostOf, int]:
+    def _price(self, part: BoundaryWords) -> tuple[CostOf, int]:
         if part not in self._known:
             price, words = self.costs.price(part, self.lines, self._above[part.boundary])
             self._known[part] = _SparsePrice(price, tuple(self._each(part))).of, words
         return self._known[part]
 
-    def _each(self, part: Part) -> Iterator[Each]:
+    def _each(self, part: BoundaryWords) -> Iterator[Each]:
         """What a word costs that is read, filled or updated."""
         level = part.level if part.boundary == len(self.space.levels) else part.boundary
         numbers, extents = self.path.tiles[level], tuple(line.extents[level] for line in self.lines)
@@ -171,7 +171,7 @@ class _SparseBones(Bones):
             arrangements(
                 fanout,
                 SideOrder.of(rules, dims),
-                unrolled(self.space.active, vector),
+                spatial_factors(self.space.active, vector),
                 needed is not None or self.orders.is_crossed(number, vector),
                 needed is not None and not needed.needs_all(number),
             )
@@ -196,7 +196,7 @@ class _SparsePrice:
         Of these, energy and cycles of a word of all instances together.
     """
 
-    price: PartPrice
+    price: BoundaryPrice
     each: tuple[Each, ...]
 
     def of(self, words: int) -> Cost:
@@ -210,10 +210,10 @@ class _SparsePrice:
         return Cost(math.floor(energy * LEAST), tuple(parts))
 
 
-class SparseCosts(PartCosts):
+class SparseCosts(BoundaryCosts):
     """Words of all instances together; loads are counted in `FIXED_POINT` parts of a cycle."""
 
-    def by_instance(self, part: Part, lines: Sequence[DimLoops]) -> Iterator[Part]:
+    def by_instance(self, part: BoundaryWords, lines: Sequence[DimLoops]) -> Iterator[BoundaryWords]:
         """All instances together."""
         del lines
         yield part

@@ -185,7 +185,7 @@ class SparseSearch(ScopeSearch):
         return SparseData(self.mapspace, self.judged, self._space)
 
     def _paths(self, goal: Goal, best: Priced | None) -> EinsumSearch:
-        return SparsePaths(self._space, goal, self._shared, best, data=self._data)
+        return SparsePaths(self._space, goal, self._resources, best, data=self._data)
 
     def _evidence(self, paths: EinsumSearch) -> tuple[Evidence, ...]:
         """Nothing: a checker of sparse data relies on the problem alone."""

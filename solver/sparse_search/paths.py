@@ -14,8 +14,8 @@ from model.rules import Locality
 from solver.search.arrays import BoolArray
 from solver.search.path.axes import SlotLoops
 from solver.search.path.charges import Charge, Charges
+from solver.search.path.frame import TileFrame
 from solver.search.path.search import EinsumSearch
-from solver.search.path.tables import TileFrame
 from solver.search.space.keep_masks import Chain, KeepMask
 from solver.search.space.search_space import SearchSpace
 from solver.search.space.spatial import SpatialStage
@@ -123,7 +123,7 @@ class SparseFrame(TileFrame):
         """Not known."""
 
     def fits(self, level: int, kept: frozenset[int]) -> BoolArray:
-        """Which numbers of tiles `level` has room for, shape `shape`; rules of the user's own hold."""
+        """Which numbers of tiles `level` has room for, shape `shape`; user-defined rules hold."""
         if (level, kept) not in self._fits:
             names = [self.space.views[place].name for place in kept]
             self._fits[level, kept] = np.broadcast_to(self.least_shares.within(level, names), self.shape)

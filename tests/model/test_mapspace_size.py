@@ -20,7 +20,7 @@ DIMS = ("A", "B", "C", "D")
 
 
 def boundless(mapspace):
-    """The same mapspace with fanouts on which every factorization fits."""
+    """Enlarge all fanouts so that every factorization fits."""
     nodes = tuple(
         replace(node, mesh_x=10**6, mesh_y=10**6) if isinstance(node, Fanout) else node
         for node in mapspace.architecture.nodes

@@ -142,12 +142,12 @@ UNKNOWN = Result(Status.UNKNOWN, Termination.INTERRUPTED, ("latency",), ARCHITEC
 
 
 def unaided(mapspace, options, on_progress=None, should_stop=None, _known=None):
-    """A search that makes nothing of a known mapping; of the same mapspace it is remembered."""
+    """A search that makes nothing of a known mapping, and gives no reasons; remembered by its mapspace."""
     if on_progress is None and should_stop is None:
         return _alone(mapspace, options)
-    return map_einsum(mapspace, options, on_progress, should_stop)
+    return map_einsum(mapspace, options, on_progress, should_stop, reasons=False)
 
 
 @cache
 def _alone(mapspace, options):
-    return map_einsum(mapspace, options)
+    return map_einsum(mapspace, options, reasons=False)

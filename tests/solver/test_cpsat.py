@@ -122,7 +122,7 @@ def model_of(build) -> CheckedModel:
         (lambda model, x: model.add(-(1 << 30) * x >= -5), "activity of a row"),
         (lambda model, x: model.add((1 << 31) * model.new_constant(0) + x <= 5), "coefficient of a row"),
         (lambda model, x: model.minimize((1 << 31) * x), "coefficient of the objective"),
-        (lambda model, x: model.minimize(2.0**40 * x + 0.5), "the objective is no sum of whole numbers"),
+        (lambda model, x: model.minimize(2.0**40 * x + 0.5), "the objective is not a sum of integers"),
         (lambda model, x: model.minimize((1 << 30) * x), "activity of the objective"),
         (lambda model, x: model.minimize(x + (1 << 31)), "offset"),
         (lambda model, x: model.new_int_var(0, 1 << 31, "y"), "domain"),

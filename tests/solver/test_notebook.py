@@ -269,7 +269,7 @@ def test_results_fit_one_line():
 def test_errors_keep_their_hints():
     with pytest.raises(SpecError) as raised:
         load(GEMM, m=6, n=4, arch="eyeriss_like")
-    assert str(raised.value) == "the size of `k` is not given\nhelp: load(..., k=64)"
+    assert str(raised.value) == "the size of `k` is not given\nhelp: give it as load(..., k=64)"
 
 
 def test_a_curve_of_least_traffic():

@@ -410,9 +410,13 @@ def check_beside(top: MappingNode, known: Iterable[str], note: TakeNote) -> None
         if hint is not None:
             raise SpecError(f"unknown top-level key `{key.text}`", key.span, hint=hint)
         if key.text not in everything:
-            note(note_at(key.span, "`{}` is no section, and is passed over", key.text))
+            note(note_at(key.span, "`{}` is not a known section and is ignored", key.text))
         elif key.text in ("config", "mapper", "model") and _says_something(value, FREE_ORDER_KEY):
-            note(note_at(key.span, "`{}` sets AccelForge's own programs and has no effect here", key.text))
+            note(
+                note_at(
+                    key.span, "`{}` configures AccelForge's own programs and has no effect here", key.text
+                )
+            )
 
 
 def free_order_of(mapper: Node | None) -> Span | None:
@@ -433,7 +437,7 @@ def check_defined(top: MappingNode) -> None:
         section = as_mapping(config, "`config`")
         functions = given(section, "expression_custom_functions")
         if functions is not None and not (isinstance(functions, SequenceNode) and not functions.items):
-            hint = "specs never run code: write what the functions give as numbers in `arch: variables`"
+            hint = "specs never run code: write the results of the functions as numbers in `arch: variables`"
             place = section.key("expression_custom_functions").span
             raise SpecError(
                 "`expression_custom_functions`: functions in Python are not read", place, hint=hint
@@ -500,7 +504,7 @@ def _node_with_setting(node: Node, setting: AttributeSetting, owner: str, names:
 
 def _with_attribute(node: MappingNode, setting: AttributeSetting) -> MappingNode:
     if setting.attribute not in node:
-        hint = suggestion(setting.attribute, node.keys(), "it writes")
-        message = f"`{setting.node}` writes no `{setting.attribute}`"
+        hint = suggestion(setting.attribute, node.keys(), "it sets")
+        message = f"`{setting.node}` does not set `{setting.attribute}`"
         raise SpecError(message, setting.span, ((node.span, "the node"),), hint)
     return with_entry(node, setting.attribute, setting.value)

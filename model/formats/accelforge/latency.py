@@ -42,7 +42,7 @@ class Slowest:
     def __post_init__(self) -> None:
         """Check the number of sums: products of maxima multiply them."""
         if len(self.forms) > MOST_FORMS:
-            raise ValueError(f"this is the largest of more than {MOST_FORMS} sums")
+            raise ValueError(f"this is a maximum of more than {MOST_FORMS} sums")
 
     def times(self, factor: Fraction) -> Slowest:
         """Return the latency times a number that is not negative."""

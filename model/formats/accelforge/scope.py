@@ -139,7 +139,7 @@ class Scope:
         value = evaluate_set(node, self, self.values)
         self._chosen = {}
         if value.kind == "rank variables":
-            raise SpecError(f"{what} gives rank variables, but tensors are meant", node.span)
+            raise SpecError(f"{what} gives rank variables, but tensors are expected", node.span)
         return value.members
 
     def rank_variables(self, node: Node, what: str) -> frozenset[str]:
@@ -147,7 +147,7 @@ class Scope:
         value = evaluate_set(as_scalar(node, what), self, self.values)
         if value.kind == "tensors":
             hint = "`.rank_variables` of a set of tensors gives those that index them"
-            raise SpecError(f"{what} gives tensors, but rank variables are meant", node.span, hint=hint)
+            raise SpecError(f"{what} gives tensors, but rank variables are expected", node.span, hint=hint)
         return value.members
 
 

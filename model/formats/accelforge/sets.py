@@ -542,5 +542,5 @@ def _settle(values: dict[str, _Value], tensor: str, value: _Value, what: str, no
 def _tensors_in(node: ScalarNode, names: EinsumNames) -> frozenset[str]:
     value = evaluate_set(node, names)
     if value.kind == "rank variables":
-        raise SpecError("this gives rank variables, but tensors are meant here", node.span)
+        raise SpecError("this gives rank variables, but tensors are expected here", node.span)
     return value.members

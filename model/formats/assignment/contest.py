@@ -94,7 +94,7 @@ def _read_json(path: Path) -> Mapping[str, Any]:
     try:
         document = json.loads(raw)
     except (ValueError, RecursionError) as error:
-        raise SpecError(f"{path} is no JSON: {error}") from error
+        raise SpecError(f"{path} is not valid JSON: {error}") from error
     return _object(document, "the file", path)
 
 

@@ -168,7 +168,7 @@ def lone_layer_notes(layers: Sequence[NamedLayer], edges: Sequence[NamedEdge]) -
     if not edges:
         return []
     joined = {end for edge in edges for end in (edge.source, edge.target)}
-    sentence = "no edge reaches layer `{}`, so no transition counts for it"
+    sentence = "no edge joins layer `{}`, so it has no transition costs"
     lone = [layer for number, layer in enumerate(layers) if number not in joined]
     return _first(
         [note_at(layer.node.span, sentence, layer.name) for layer in lone], "{:,} more layers like these"

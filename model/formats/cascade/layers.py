@@ -138,8 +138,8 @@ def _word_size_notes(read: Iterable[_Read]) -> Iterator[Note]:
 
 WIDE_VALUES = "values have up to {} bits, and words of {} fewer: {}"
 VALUES_COUNT = (
-    "values have {}, as the workload says, while words of the architecture have {}: the sizes of the values "
-    "count, so that a row of a memory holds more values or fewer"
+    "values have {} in the workload, and words have {} in the architecture: the sizes of the values count, "
+    "so a row of a memory holds more or fewer values"
 )
 
 
@@ -256,7 +256,7 @@ def _check_searchable(found: OnEinsum, options: LoadOptions) -> None:
     timed = [objective for objective in options.objectives or () if objective != ENERGY]
     if found.mapspace.architecture.cycle_s == 0 and timed:
         hint = "give the compute a finite throughput, or --objective energy"
-        message = f"nothing takes time here, so that all mappings have the same {timed[0]}"
+        message = f"nothing takes time here, so all mappings have the same {timed[0]}"
         raise SpecError(message, found.compute_place, hint=hint)
 
 
@@ -369,7 +369,7 @@ def _check_free_order(mapspace: Mapspace, options: LoadOptions) -> None:
     """Refuse what no search over the orders of memories knows."""
     if not options.has_places:
         message = "memories in any order (force_memory_hierarchy_order: False) have several places each"
-        raise SpecError(message, hint="--uneven, or without --no-uneven")
+        raise SpecError(message, hint="leave out --no-uneven, or give --uneven")
     try:
         check_orders(mapspace)
     except ValueError as error:

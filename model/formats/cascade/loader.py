@@ -564,7 +564,7 @@ def without_design(top: MappingNode, notes: list[Note]) -> MappingNode:
     if not keys or not any(key in top for key in ("problem", *NETWORK_SECTIONS)):
         return top
     named = listing(key.text for key in keys)
-    notes.append(note_at(keys[0].span, "{}: left out, as only the problem counts", named))
+    notes.append(note_at(keys[0].span, "{}: ignored, as only the problem is read", named))
     return without(top, {key.text for key in keys})
 
 

@@ -74,7 +74,7 @@ class PathReader:
         for dataspace, tensor in tensors.items():
             if tensor in self._dataspaces:
                 message = (
-                    f"Einsum `{path.einsum}` reads `{tensor}` twice, which AccelForge's form cannot tell"
+                    f"Einsum `{path.einsum}` reads `{tensor}` twice, which AccelForge's form cannot express"
                 )
                 raise SpecError(message, path.span)
             self._dataspaces[tensor] = dataspace
@@ -203,7 +203,7 @@ class PathReader:
             written = passed.get((level.name, tensor))
             if pays and written is None:
                 message = f"`{tensor}` passes the toll `{level.name}` on its way to `{self.path.einsum}`"
-                raise SpecError(f"{message}, and there is no `!Toll` for it", self.path.span)
+                raise SpecError(f"{message}, but the mapping has no `!Toll` for it", self.path.span)
             if written is not None and not pays:
                 raise SpecError(f"`{tensor}` pays no toll at `{level.name}`", written.span)
 
@@ -557,7 +557,7 @@ class PathWriter:
         tiles = [own for own in rest if isinstance(own[0], PlacedTile)]
         if tiles and any(own.dim == loop.dim for own, _ in spatial if isinstance(own, PlacedLoop)):
             message = f"a loop over `{loop.dim}` slides `{dataspace}` in `{memory}`"
-            raise NotWrittenError(f"{message}, and spatial loops part it as well")
+            raise NotWrittenError(f"{message}, and spatial loops divide it as well")
         self.steps[temporal[-1] :] = [*spatial, (tile, group), (loop, self.steps[temporal[-1]][1]), *tiles]
 
     def loop(self, dim: str, trips: int, fanout: str | None = None, group: int | None = None) -> None:

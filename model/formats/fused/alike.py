@@ -48,7 +48,7 @@ def cycle_lengths(mapspaces: Sequence[Mapspace]) -> list[int]:
     cycles = [mapspace.architecture.cycle_s or Fraction(0) for mapspace in mapspaces]
     shared = reduce(common_divisor, cycles)
     if shared and not all(cycles):
-        raise UnlikeError(cycles.index(Fraction(0)), "clocks: nothing takes time there")
+        raise UnlikeError(cycles.index(Fraction(0)), "its clock: nothing takes time there")
     return [int(own / shared) if shared else 1 for own in cycles]
 
 
@@ -76,9 +76,9 @@ def with_common_nodes(mapspaces: Sequence[Mapspace]) -> list[Mapspace]:
 def _check_alike(place: int, level: StorageLevel, other: StorageLevel, is_home: bool) -> None:
     """Check that a memory has the same words; the outermost on-chip one, which all share, the same room."""
     if level.word_bits != other.word_bits:
-        raise UnlikeError(place, f"sizes of values at `{level.name}`")
+        raise UnlikeError(place, f"the sizes of values at `{level.name}`")
     if is_home and level.size_words != other.size_words:
-        raise UnlikeError(place, f"room at `{level.name}`")
+        raise UnlikeError(place, f"the size of `{level.name}`")
 
 
 def _nodes_but_tolls(architecture: Architecture) -> list[Node]:

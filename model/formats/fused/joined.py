@@ -150,7 +150,7 @@ class _Joining:
         if depth < len(loops):
             return loops[depth]
         path = self.paths[place]
-        message = f"Einsum `{path.einsum}` runs between Einsums that share loops, and has not all of them"
+        message = f"Einsum `{path.einsum}` runs between Einsums that share loops, but not all of these loops"
         raise SpecError(message, path.span)
 
     def _leaf(self, place: int, shared: int) -> Leaf:
@@ -240,7 +240,7 @@ def read_mapping_tree(section: Node, cascade: Cascade) -> tuple[FusedMapping, di
 def _placed_steps(path: NestPath, einsum: CascadeEinsum, cascade: Cascade) -> tuple[Placed, ...]:
     for step in path.steps:
         if isinstance(step, TileNode) and step.persistent and step.tensor not in cascade.persistent:
-            message = f"`{step.tensor}` is persistent here, and not in the workload"
+            message = f"`{step.tensor}` is persistent here, but not in the workload"
             raise SpecError(message, step.span, hint="add it to `persistent_tensors`")
     tensors = {access.dataspace: access.tensor for access in einsum.accesses}
     reader = PathReader(path, einsum.problem, einsum.mapspace.architecture, tensors, cascade.users)

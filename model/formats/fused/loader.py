@@ -268,7 +268,7 @@ def _in_same_units(
         return with_common_nodes(mapspaces), cycle_lengths(mapspaces), keeping_rest
     except UnlikeError as error:
         einsum = loaded.workload.einsums[error.place]
-        message = f"Einsum `{einsum.name}` has other {error} than those before it"
+        message = f"Einsum `{einsum.name}` differs from the Einsums before it in {error}"
         hint = "that is not modelled in fused mappings; --no-fuse maps the Einsums one by one"
         raise SpecError(message, place_of(einsum), hint=hint) from None
 

@@ -185,10 +185,10 @@ def _read_held(reader: _FusedReader, entry: MappingNode, depth: int) -> set[str]
 def _read_leaf(reader: _FusedReader, entry: MappingNode) -> Leaf:
     names = [einsum.name for einsum in reader.cascade.einsums]
     name = known_name(entry.require("einsum"), names, "Einsum")
-    add_once(reader.seen, name, entry.span, f"the Einsum `{name}` stands in the tree twice")
+    add_once(reader.seen, name, entry.span, f"the Einsum `{name}` appears twice in the tree")
     einsum = reader.cascade.einsums[names.index(name)]
     if "nest" in entry and "nests" in entry:
-        raise SpecError("`nest` and `nests`: give one of them", entry.key("nests").span)
+        raise SpecError("give either `nest` or `nests`", entry.key("nests").span)
     written = [entry.require("nest")] if "nest" in entry else []
     if "nests" in entry:
         written += as_sequence(entry.require("nests"), "`nests`").items
@@ -249,7 +249,7 @@ class _NestReader:
         """Read the extents in the visits that the nest is for."""
         is_first = len(self.nodes) == 1 and self.nodes[0] == StorageMapping((), self.outside)
         if self.bounds is not None or not is_first:
-            raise SpecError("`bounds` stands first in a nest, and once", entry.span)
+            raise SpecError("`bounds` must come first in a nest, and only once", entry.span)
         what, dims = f"rank variable of `{self.einsum.name}`", self.einsum.problem.dims
         given = as_mapping(entry.require("bounds"), "`bounds`")
         self.bounds = {
@@ -301,9 +301,7 @@ class _NestReader:
         """Add a temporal loop inside of those before."""
         last = self.nodes[-1]
         if not isinstance(last, StorageMapping):
-            raise SpecError(
-                "a temporal loop needs a memory whose loop it is", entry.span, hint="after `keep`"
-            )
+            raise SpecError("a temporal loop must follow the `keep` of its memory", entry.span)
         self.nodes[-1] = replace(last, temporal=(self._loop(entry), *last.temporal))
 
     def _loop(self, entry: MappingNode) -> Loop:

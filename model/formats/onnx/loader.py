@@ -77,7 +77,7 @@ def load_onnx(path: Path, variables: Mapping[str, object], limits: Limits) -> Lo
         return _load_model(onnx, path, variables, limits)
     except _DAMAGES as error:
         message = f"{display_name(path)} is a damaged ONNX model: {type(error).__name__}: {error}"
-        raise SpecError(message, hint="export it again, or fetch it again") from None
+        raise SpecError(message, hint="export or download it again") from None
 
 
 _DAMAGES = (ValueError, TypeError, OverflowError)

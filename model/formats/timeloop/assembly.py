@@ -340,9 +340,7 @@ def check_rooms(levels: Iterable[TemporalLevel], context: Context) -> None:
         kept = [name for name in context.dataspaces if name not in level.keeping.bypass]
         if level.storage.size_words == 0 and kept:
             leaf = level.loops.leaf
-            hint = (
-                "bypass all dataspaces there, or use `!Nothing`; what keeps data has room for a word at least"
-            )
+            hint = "bypass all dataspaces there, or use `!Nothing`; kept data needs space for at least a word"
             message = f"`{leaf.name}` has the size 0, but may keep {listing(kept)}"
             raise SpecError(message, size_place(leaf), hint=hint)
 

@@ -313,7 +313,7 @@ _LISTS: dict[Kind, tuple[str, ...]] = {
 }
 """Keys whose lists ask for nothing where they are empty."""
 TILE, RULES = "tile", "rules"
-"""Where rules of the user's own stand, see `model.formats.timeloop.rules`."""
+"""Where user-defined rules stand, see `model.formats.timeloop.rules`."""
 
 _NODE_KEYS = (
     TILE,
@@ -370,7 +370,7 @@ def _clauses_at(leaf: ArchLeaf, constraints: MappingNode) -> Iterator[Clause]:
 
 
 def without_rules(name: str, constraint: Node) -> Node | None:
-    """Return a constraint on a node without rules of the user's own; None if it consists of them."""
+    """Return a constraint on a node without user-defined rules; None if it consists of them."""
     if name == TILE or (name in ("temporal", "spatial") and not isinstance(constraint, MappingNode)):
         return None
     is_mixed = name in ("temporal", "spatial") and isinstance(constraint, MappingNode) and RULES in constraint

@@ -339,7 +339,7 @@ def _unreachable(
         message = f"{NONE[context.factors]} of {dim} = {bound} is allowed at `{leaf.name}`"
         return ConflictError(message, first, related, _one_axis(leaf, places))
     if context.factors == ANY:
-        message = f"the factors allowed for {dim} cannot cover its bound {bound}, or go beyond"
+        message = f"the factors allowed for {dim} cover less than its bound {bound}, or more"
         return ConflictError(message, first, related)
     reached = _reachable_divisors(allowed, bound)[-1]
     shown = "none that divides it" if not reached else f"{max(reached)} at most"

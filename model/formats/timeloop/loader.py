@@ -296,7 +296,7 @@ def _rules(
     options: LoadOptions,
     of_workload: bool,
 ) -> tuple[Rule, ...]:
-    """Return the rules of the user's own; SpecError for those that are not modelled where they stand."""
+    """Return the user-defined rules; SpecError for those that are not modelled where they stand."""
     if not written:
         return ()
     if of_workload:

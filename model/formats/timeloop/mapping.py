@@ -63,7 +63,9 @@ def _check_factor_rules(
         if broken is not None:
             place = next((factor.span for factor in mapped.rules_of(dim)), span)
             related = ((broken.span, "the constraint"),)
-            message = f"the mapping's {dim}={value} at `{mapped.leaf.name}` breaks the constraint `{broken}`"
+            message = (
+                f"the mapping's {dim}={value} at `{mapped.leaf.name}` violates the constraint `{broken}`"
+            )
             raise SpecError(message, place, related)
 
 
@@ -79,7 +81,7 @@ def _check_order(asked: LoopConstraints, mapped: LoopConstraints, order: list[st
     place = span if mapped.permutation is None else mapped.permutation.span
     related = ((asked.permutation.span, "the constraint"),)
     message = (
-        f"the loops of `{mapped.leaf.name}` (innermost first: {shown}) break the order of the constraints"
+        f"the loops of `{mapped.leaf.name}` (innermost first: {shown}) violate the order of the constraints"
     )
     raise SpecError(message, place, related)
 
@@ -95,7 +97,7 @@ def _check_axes(
         assert asked.split is not None
         related = ((asked.split[1], "the constraint"),)
         message = f"the mapping puts {loop.dim} along {loop.axis.upper()} at `{asked.leaf.name}`"
-        raise SpecError(f"{message}, where the constraints do not", span, related)
+        raise SpecError(f"{message}, but the constraints do not", span, related)
 
 
 def check_parallelism(used: int, least: Fraction, constraint: Span | None, span: Span) -> None:
@@ -103,7 +105,7 @@ def check_parallelism(used: int, least: Fraction, constraint: Span | None, span:
     if used >= least:
         return
     related = () if constraint is None else ((constraint, "the constraint"),)
-    message = f"the mapping uses {used} compute units, and the constraints require {math.ceil(least)}"
+    message = f"the mapping uses {used} compute units, but the constraints require {math.ceil(least)}"
     raise SpecError(message, span, related)
 
 
@@ -111,7 +113,7 @@ def check_loop_limit(mapping: Mapping, most: tuple[int, Span] | None, span: Span
     """Check that a mapping has at most as many temporal loops as the mapper may use."""
     if most is None or mapping.temporal_loops <= most[0]:
         return
-    message = f"the mapping has {mapping.temporal_loops} temporal loops, and the mapper allows {most[0]}"
+    message = f"the mapping has {mapping.temporal_loops} temporal loops, but the mapper allows {most[0]}"
     raise SpecError(message, span, ((most[1], "the limit"),))
 
 

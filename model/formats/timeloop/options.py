@@ -165,7 +165,7 @@ class LoadOptions:
         if obstacle is None:
             return ANY
         if not self.timeloop.require_mapping:
-            note(Note("loops have perfect factors: {}", (obstacle,)))
+            note(Note("factors are divisors only: {}", (obstacle,)))
         return PERFECT
 
     def check_factors(self, kind: Factors, span: Span | None = None) -> Factors:

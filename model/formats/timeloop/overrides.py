@@ -101,7 +101,7 @@ def _with_attribute(node: MappingNode, setting: AttributeSetting) -> MappingNode
     is_modelled = node.tag in COMPONENT_TAGS and setting.attribute in MODELLED_ATTRIBUTES
     is_free = section == "spatial" or is_modelled
     if setting.attribute not in attributes and not is_free:
-        hint = suggestion(setting.attribute, attributes.keys(), "it writes")
-        message = f"`{setting.node}` writes no attribute `{setting.attribute}`"
+        hint = suggestion(setting.attribute, attributes.keys(), "it sets")
+        message = f"`{setting.node}` does not set the attribute `{setting.attribute}`"
         raise SpecError(message, setting.span, ((node.span, "the node"),), hint)
     return with_entry(node, section, with_entry(attributes, setting.attribute, setting.value))

@@ -165,10 +165,12 @@ def _check_joint(rules: JointRules, mapping: LoopNest, mapspace: Mapspace, span:
             factor *= own.get(rule.dim, 1)
         if not rule.allows(factor):
             message = f"the mapping's {rule.dim}={factor} at all places of `{name}` together"
-            raise SpecError(f"{message} breaks the constraint `{rule.dim}{rule.relation}{rule.value}`", span)
+            raise SpecError(
+                f"{message} violates the constraint `{rule.dim}{rule.relation}{rule.value}`", span
+            )
     outer, inner = _out_of_order(rules, loops)
     message = f"the loops of `{name}` over {listing(outer)} lie outside of those over {listing(inner)}"
-    raise SpecError(f"{message}, which breaks the order of the constraints", span)
+    raise SpecError(f"{message}, which violates the order of the constraints", span)
 
 
 def _out_of_order(rules: JointRules, loops: Sequence[Collection[str]]) -> tuple[Sequence[str], Sequence[str]]:

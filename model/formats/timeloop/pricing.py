@@ -15,7 +15,7 @@ from model.energy import (
     EnergyError,
     EnergyRequest,
     EnergyTables,
-    price,
+    price_component,
     read_given,
 )
 from model.energy.figures import SpreadError, energy_units, exact_units, to_units
@@ -92,7 +92,7 @@ def priced(
     )
     if level is not None:
         request = replace(request, attributes={**_shape_entries(level, request, lists.classes), **attributes})
-    prices = price(request, lists.tables, lists.classes, context.variables)
+    prices = price_component(request, lists.tables, lists.classes, context.variables)
     for remark in prices.remarks:
         context.note(Note(printable(remark)))
     return prices
@@ -118,7 +118,7 @@ def priced_if_known(
     try:
         return priced(leaf, lists, context, level)
     except EnergyError:
-        sentence = "nothing says what `{}` costs; as it keeps nothing, its energies and leakage count as 0"
+        sentence = "`{}` has no energies; as it keeps nothing, its energies and leakage count as 0"
         context.note(note_at(leaf.span, sentence, leaf.name))
         return _unknown()
 
@@ -165,9 +165,7 @@ def build_architecture(
     """Return the architecture with its energies as integers of one unit."""
     units = _units_per_pj(prices, context)
     if not any(figure for price in prices.values() for figure in _prices_of(price)):
-        context.note(
-            Note("all energies are 0: every mapping has the energy and the EDP 0, and none is better")
-        )
+        context.note(Note("all energies are 0, so every mapping has energy and EDP 0"))
     unit = prices[compute.name]
     return Architecture(
         name=context.tree.name,

@@ -84,7 +84,7 @@ def read_sparsity(top: MappingNode, clauses: Sequence[Clause], context: Context)
 
 
 def _note_idle_densities(context: Context) -> None:
-    sentence = "densities change no count: nothing is compressed, gated or skipped without `{}`"
+    sentence = "densities have no effect: without `{}`, nothing is compressed, gated or skipped"
     context.note(note_at(None, sentence, SPARSE_SECTION))
 
 

@@ -348,7 +348,7 @@ def _mesh(
     if x * y != total:
         shown = " and ".join(f"{key} {numbers[key]}" for key in ("meshX", "meshY") if key in numbers)
         plural = "instance" if total == 1 else "instances"
-        message = f"`{name}` has {total} {plural} in all, which {shown} does not lay out"
+        message = f"`{name}` has {total} {plural} in total, which {shown} cannot lay out"
         hint = f"ranges such as `{name}[0..15]`, on it or on trees around it, say how many there are"
         raise SpecError(
             message, next(given_nodes[key].span for key in _INSTANCES if key in numbers), hint=hint
@@ -492,17 +492,17 @@ def _note_unread(keys: Iterable[ScalarNode], walk: _FlatTree) -> None:
 def _note_left_out(walk: _FlatTree) -> None:
     """Note what has no effect here, and what Timeloop leaves out."""
     if walk.networks:
-        sentence = "networks are not modelled, so what {} says of them has no effect"
+        sentence = "networks are not modelled, so these have no effect: {}"
         walk.note(note_at(next(iter(walk.networks.values())), sentence, listing(walk.networks)))
     if walk.organized:
         names = dict.fromkeys(key.text for key in walk.organized)
         sentence = "{} of storages of version 0.1 have no effect: energies are estimated without them"
         walk.note(note_at(walk.organized[0].span, sentence, listing(names)))
     if walk.unknown:
-        sentence = "left out, as in Timeloop, for a class that is neither a storage nor a compute unit: {}"
+        sentence = "left out, as in Timeloop, because the class is neither a storage nor a compute unit: {}"
         walk.note(note_at(next(iter(walk.unknown.values())), sentence, listing(walk.unknown)))
     if walk.wordless:
-        sentence = "the words of {} have {} bits, as in Timeloop where nothing says otherwise"
+        sentence = "the words of {} have {} bits, Timeloop's default"
         place = next(iter(walk.wordless.values()))
         walk.note(note_at(place, sentence, listing(walk.wordless), DEFAULT_WORD_BITS))
 

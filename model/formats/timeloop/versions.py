@@ -102,7 +102,7 @@ def _with_technology(top: MappingNode, section: MappingNode, note: TakeNote) -> 
         return top
     if variables is not None and "technology" in variables:
         return top
-    sentence = "no `technology` is given: energies that nothing else says are estimated for {}"
+    sentence = "no `technology` is given: missing energies are estimated for {}"
     note(note_at(section.span, sentence, DEFAULT_TECHNOLOGY))
     written = MappingNode((), section.span) if variables is None else variables
     technology = scalar_of(DEFAULT_TECHNOLOGY, section.span)

@@ -1,4 +1,4 @@
-"""The checker's reading of rules of the user's own: their language, and what they say of mappings.
+"""The checker's reading of user-defined rules: their language, and what they say of mappings.
 
 A rule is a condition on a mapping (docs/constraints.md). Its parts are tuples: ("number", n), ("name", text)
 for a number that goes by a name, ("dimension", name), ("ask", quantity, ...) for what a mapping has, and

@@ -5,13 +5,16 @@ whenever a loop advances depends on which loops lie inside of it, and on nothing
 over all orders is a running minimum over sets of loops that lie inside. Tiles go through it in two rounds:
 first all that are equally many along each dimension together, with the least of what any of them moves and
 takes; then, one by one, those that this leaves below the curve.
+
+A point of a fused cascade rests on two certificates of fused mappings, of a buffer with as many words or
+more for the bound, and of any for the mapping, which has to fit.
 """
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property, reduce
 from itertools import chain, combinations, product
-from math import prod
+from math import gcd, prod
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -26,10 +29,13 @@ from solver.certificate.checker.claims import (
     need,
 )
 from solver.certificate.checker.dataspaces import Dims, Group
+from solver.certificate.checker.fused_cascade import Cascade
+from solver.certificate.checker.fused_tree import Tree
 from solver.certificate.checker.remainders import Nest, Space, When
 
-FORMAT = "tilewright certificate curves 1"
+FORMAT, WITH_FUSED = (f"tilewright certificate curves {number}" for number in (1, 2))
 KEYS = {"format", "curves", "versions", "seed", "command", "digest"}
+FUSED = {"name", "point", "bound", "mapping"}
 OWN = {"layers", "problem", "problem_sha256", "points"}
 MEMORY = 0  # the outermost node
 LEVEL = ["storage", "temporal"]  # the nodes of each level: itself, and its loops if there are any
@@ -71,20 +77,72 @@ class Grid(NamedTuple):
     tables: list[list[Table]]
 
 
-def check_curves(doc: Json, sha256: Callable[[object], str], mapspace: Callable[[Json], Any]) -> str:
-    """What a certificate of curves proves."""
-    need(doc.keys() == KEYS and doc["format"] == FORMAT, f"it has the keys of the format {FORMAT!r}")
+def check_curves(
+    doc: Json, sha256: Callable[[object], str], mapspace: Callable[[Json], Any], check: Callable[[Json], str]
+) -> str:
+    """What a certificate of curves proves; `check` says what other certificates do."""
+    fused = doc["format"] == WITH_FUSED
+    need(doc.keys() == (KEYS | {"fused", "proofs"} if fused else KEYS), "it has the keys of its format")
     need(
         doc["digest"] == sha256({key: doc[key] for key in doc if key != "digest"}),
         "`digest` is the hash of the certificate",
     )
-    need(type(doc["curves"]) is list and doc["curves"], "there are curves")
+    need(type(doc["curves"]) is list and (doc["curves"] or fused), "there are curves")
     for own in doc["curves"]:
         need(own.keys() == OWN, "curves have the keys of one")
         need(own["problem_sha256"] == sha256(own["problem"]), "`problem_sha256` is the hash of the problem")
         Curve(mapspace(own["problem"]), own["points"]).check()
     points = sum(len(own["points"]) for own in doc["curves"])
-    return f"no mapping is below the curves: {len(doc['curves'])} with {points:,} points"
+    text = f"{len(doc['curves'])} with {points:,} points"
+    if fused:
+        check_points(doc["fused"], doc["proofs"], mapspace, check)
+        text += f", and {len(doc['fused'])} points of fused cascades"
+    return f"no mapping is below the curves: {text}"
+
+
+def check_points(
+    points: list[Json], proofs: list[Json], mapspace: Callable[[Json], Any], check: Callable[[Json], str]
+) -> None:
+    """Check points of fused cascades, and the proofs that they rest on."""
+    need(type(points) is type(proofs) is list and points, "there are points of fused cascades")
+    for proof in proofs:
+        need(proof["format"].startswith("tilewright certificate fused "), "proofs are about fused mappings")
+        need(proof["objective"] == "energy" and proof["mapping"] is not None, "proofs are about words")
+        check(proof)
+    for own in points:
+        need(own.keys() == FUSED and len(own["point"]) == 2, "points of fused cascades have the keys of one")
+        numbers = (*own["point"], own["bound"], own["mapping"])
+        need(all(type(n) is int and 0 <= n < MOST_COST for n in numbers), "points are numbers")
+        need(max(numbers[2:]) < len(proofs), "points name proofs")
+        words, traffic = own["point"]
+        check_point(words, traffic, proofs[own["bound"]], proofs[own["mapping"]], mapspace)
+
+
+def check_point(
+    words: int, traffic: int, bound: Json, mapping: Json, mapspace: Callable[[Json], Any]
+) -> None:
+    """Check that a mapping moves so much with a buffer of so many words, and that none moves less."""
+    problem = with_buffer(bound["problem"], words)
+    need(problem == with_buffer(mapping["problem"], words), "both proofs are about the same cascade")
+    need(bound["problem"]["rooms"][0] >= words, "the bound is about a buffer that is no smaller")
+    cost = Tree(Cascade(problem), mapping["mapping"]).price()
+    need(cost["energy"] == traffic, "the traffic is that of the mapping")
+    spaces = [Curve(mapspace(own["mapspace"]), []).space for own in problem["einsums"]]
+    prices = [own[key] for space in spaces for own in space.at[MEMORY] for key in ("read", "fill", "update")]
+    # All costs are multiples of a price that divides every one.
+    need(ceiling(bound["bound"], gcd(*prices)) * gcd(*prices) == traffic, "the bound is the traffic")
+
+
+def with_buffer(problem: Json, words: int) -> Json:
+    """A cascade with a buffer of so many words."""
+    need(len(problem["rooms"]) == 1 and type(problem["rooms"][0]) is int, "there is one buffer with a limit")
+    einsums = []
+    for own in problem["einsums"]:
+        nodes, stores = [*own["mapspace"]["nodes"]], own["mapspace"]["nodes"]
+        for place in [n for n, node in enumerate(stores) if node["kind"] == "storage"][1:]:
+            nodes[place] = nodes[place] | {"most_size": words}
+        einsums.append(own | {"mapspace": own["mapspace"] | {"nodes": nodes}})
+    return problem | {"einsums": einsums, "rooms": [words]}
 
 
 class Curve:
@@ -178,6 +236,8 @@ class Curve:
     def counted(self, v: int, group: Group, sides: Sequence[Array]) -> Table:
         """The table of one group of a dataspace."""
         dims, ranks = group
+        if len(dims) == 1 and len(ranks) < 2:
+            return self.apart(dims[0], abs(dict(ranks[0])[dims[0]]) if ranks else 0, sides[dims[0]])
         shape = [len(sides[d]) for d in dims]
         inside = [frozenset(own) for n in range(len(dims) + 1) for own in combinations(dims, n)]
         kinds: list[Kind] = [(own, d) for own in inside for d in (None, *(d for d in dims if d not in own))]
@@ -205,6 +265,20 @@ class Curve:
         every, begun, *others = np.array(rows, dtype=np.int64).T.reshape(-1, *shape)
         kept, new = dict(zip(kinds, others, strict=False)), dict(zip(dims, others[len(kinds) :], strict=True))
         return Table(dims, every, begun, kept, new)
+
+    def apart(self, d: int, step: int, side: Array) -> Table:
+        """The table of a dimension that alone indexes a rank, in steps of so many words; 0: it indexes none.
+
+        Neighbouring tiles have no word in common, so that only a tile that does not move stays.
+        """
+        bound, none, never = self.space.bounds[d], np.zeros_like(side), frozenset[int]()
+        number, own, other, within = ceiling(bound, side), (never, d), (never, None), (frozenset((d,)), None)
+        if not step:
+            one = np.ones_like(side)
+            return Table((d,), number, one, {other: number, own: number - 1, within: one}, {d: none})
+        every, first = step * (bound - number) + number, step * (side - 1) + 1
+        kept: dict[Kind, Array] = {other: every, own: none, within: np.where(number == 1, every, none)}
+        return Table((d,), every, every, kept, {d: every - first})
 
     def singled(self, places: Array, sides: Sequence[Array], starts: Sequence[Array]) -> Iterator[Array]:
         """Yield the places of all tiles, one by one, that are as many as some."""

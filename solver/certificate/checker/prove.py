@@ -35,6 +35,7 @@ from solver.certificate.checker.claims import (
 )
 from solver.certificate.checker.common_claims import check_common
 from solver.certificate.checker.curves import FORMAT as CURVES
+from solver.certificate.checker.curves import WITH_FUSED as CURVES_WITH_FUSED
 from solver.certificate.checker.curves import check_curves
 from solver.certificate.checker.divisor_bounds import refute_divisors
 from solver.certificate.checker.fused_paths import check_fused
@@ -113,8 +114,8 @@ def check(doc: Json) -> str:
         sealed(doc, ORDERS, KEYS - {"spatial_choices"})
         lowest, units = check_orders(doc, mapspace, refute), doc["problem"]["units_per_pj"]
         return "no mapping exists" if lowest is None else below(doc["objectives"], lowest, units)
-    if doc["format"] == CURVES:
-        return check_curves(doc, sha256, mapspace)
+    if doc["format"] in (CURVES, CURVES_WITH_FUSED):
+        return check_curves(doc, sha256, mapspace, check)
     need("free_order" not in doc["problem"], f"memories in any order have the format {ORDERS!r}")
     ruled = bool(doc["problem"].get("rules"))
     known = WITH_RULES if ruled else WITH_PLACES if doc["problem"].get("memories") else FORMAT

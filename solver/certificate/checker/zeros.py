@@ -168,7 +168,7 @@ class Band:
 
     @remembered
     def counted(self, rows: int, columns: int) -> Chances:
-        """As `chances`, with an entry for no nonzeros in any case."""
+        """Pairs of a number of nonzeros and its chance, always with an entry for zero nonzeros."""
         groups, across, lead = self.size // rows, self.size // columns, -(-self.width // rows)
         counts = Counter({0: 0})
         for group, top, left in self.tiles(rows, columns):

@@ -1,1 +1,1 @@
-"""A shortest path over numbers of tiles at the boundaries of memories."""
+"""The search for one Einsum: shortest paths over numbers of tiles at the boundaries of memories."""

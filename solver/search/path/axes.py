@@ -1,4 +1,4 @@
-"""Numbers of tiles along each dimension, and which of them loops and children lead to."""
+"""Axes: the possible numbers of tiles along each dimension, and the steps that loops and children allow."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ NOWHERE = -1
 
 @dataclass(frozen=True, eq=False)
 class TileAxis:
-    """The numbers of tiles along one dimension, in the order of the lattice's tables.
+    """The possible numbers of tiles along one dimension, in the order of the lattice's tables.
 
     Parameters
     ----------
@@ -43,19 +43,19 @@ class TileAxis:
 
     @cached_property
     def least(self) -> IntArray:
-        """The least extents of which there are so many tiles, by place."""
+        """The least extent that results in each number of tiles, by place."""
         return -(-self.bound // self.numbers)
 
     @cached_property
     def longest(self) -> IntArray:
-        """The largest extents of which there are so many tiles, by place."""
+        """The largest extent that results in each number of tiles, by place."""
         if self.divides:
             return self.least
         fewer = np.maximum(self.numbers - 1, 1)
         return np.where(self.numbers == 1, self.bound, -(-self.bound // fewer) - 1)
 
     def place(self, numbers: IntArray) -> IntArray:
-        """Places of numbers of tiles, `NOWHERE` for what is none."""
+        """Places of numbers of tiles; `NOWHERE` for numbers that are not on the axis."""
         if self.bound <= LONGEST_TABLE:
             return self._places[numbers]
         following = self._following(numbers)
@@ -69,7 +69,7 @@ class TileAxis:
         return places
 
     def at_least(self, numbers: IntArray) -> IntArray:
-        """The least numbers of tiles that are no less than these, which are within the bound."""
+        """The least numbers on the axis that are no less than these, which are within the bound."""
         following = self._next_places[numbers] if self.bound <= LONGEST_TABLE else self._following(numbers)
         return self.numbers[following]
 
@@ -91,7 +91,7 @@ class TileAxis:
         return np.argsort(self.numbers)
 
     def in_use(self, outer: IntArray, inner: IntArray, single: BoolArray) -> IntArray:
-        """Children of two nested stages that have something to do at some time, at least, by row.
+        """Least number of children of two nested stages that are in use at some time, by row.
 
         All of the outer stage have; and all of the inner one do inside of a whole tile.
 
@@ -128,7 +128,7 @@ class TileAxis:
         return min(least, default=outer * inner)
 
     def extents(self, numbers: IntArray, multiples: IntArray) -> IntArray:
-        """The least extents, of some multiples, of which there are so many tiles; 0 where there are none.
+        """The least multiples that are extents for these numbers of tiles; 0 where there are none.
 
         Loops and children inside of a tile make its extents a multiple of the children along a dimension.
         """
@@ -138,7 +138,7 @@ class TileAxis:
         return np.where(found <= self.longest[places], found, 0)
 
     def busiest(self, numbers: IntArray, children: IntArray, extents: IntArray) -> FloatArray:
-        """Iterations of the child that has the most, at least, given the least extents of the tiles."""
+        """Least number of iterations of the busiest child, given the least extents of the tiles."""
         rounds, longest = -(-numbers // children), self.longest[self.place(numbers)]
         # The last tile, which may be smaller, is the first child's if it is alone in the last round.
         last = np.maximum((rounds - 1) * extents, self.bound - (numbers - rounds) * longest)
@@ -163,7 +163,7 @@ class TileAxis:
         )
 
     def rounds_of(self, children: IntArray, numbers: IntArray) -> IntArray:
-        """Places of the rounds that so many children take for these numbers of tiles.
+        """Places of the rounds that a number of children takes for these numbers of tiles.
 
         With remainders there may be more children than tiles: under an outer fanout the last one of an inner
         fanout may have nothing to do.
@@ -190,7 +190,7 @@ class TileAxis:
 
 
 class SlotLoops:
-    """What the loops of one slot can make of numbers of tiles, dimension by dimension."""
+    """The numbers of tiles to which the loops of one slot lead, dimension by dimension."""
 
     def __init__(self, axes: Sequence[TileAxis], allowed: Sequence[frozenset[int]]) -> None:
         self.axes = tuple(axes)
@@ -203,7 +203,7 @@ class SlotLoops:
 
     @cached_property
     def may_be_empty(self) -> bool:
-        """Whether it may have none at all."""
+        """Whether it may have no loops at all."""
         return all(1 in own for own in self.allowed)
 
     @cached_property

@@ -1,4 +1,4 @@
-"""Bounds on the objective under one keep mask: energy, cycles of the arithmetic, loads of bandwidths."""
+"""Bounds on the objective under one keep mask, from energy, compute cycles and bandwidth loads."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 from solver.search.arrays import BoolArray, FloatArray, IntArray
 from solver.search.goal import Goal
 from solver.search.path.charges import ENERGY, MOST_GRAINS, NOTHING, Price, StackedPrices
-from solver.search.path.inside import Listed
+from solver.search.path.listed import Listed
 from solver.search.path.masked import FEW_TILES, Masked
 from solver.search.path.unrolled import Loosest, Unrolled
 
@@ -165,7 +165,7 @@ class Bounds:
     @property
     def has_pairs(self) -> bool:
         """Whether `by_pair` says anything."""
-        return self._known and self.goal.counts_energy and self.masked.has_windows(self.every)
+        return self._is_limited and self.goal.counts_energy and self.masked.has_windows(self.every)
 
     def by_pair(self, tiles: IntArray, choices: IntArray, steps: FloatArray) -> ByPair:
         """Bounds on tiles with spatial choices, from what says much and costs little: words of windows.
@@ -276,13 +276,13 @@ class Bounds:
     def with_any_leads(self, tiles: IntArray, unrolled: Unrolled, steps: FloatArray) -> IntArray:
         """Which rows may improve on the incumbent, whatever the leads of the slots inside are."""
         masked = self.masked
-        if not self._known or len(masked.parted(len(tiles))) == 1:
+        if not self._is_limited or len(masked.parted(len(tiles))) == 1:
             return np.arange(len(tiles))
         listed = masked.with_any_leads(tiles, unrolled)
         return np.flatnonzero(self.goal.below(self.closely(listed, steps).values))
 
     @property
-    def _known(self) -> bool:
+    def _is_limited(self) -> bool:
         """Whether there is anything to compare with."""
         return self.goal.incumbent is not None or bool(self.goal.limits)
 
@@ -305,7 +305,7 @@ class Bounds:
         energy, loads = np.zeros(len(listed)), np.full(len(listed), self._loaded)
         tiles, total = listed.tiles[self.masked.inside.first], np.zeros(len(listed))
         listed = listed[rows]
-        for close in (False, True) if self._known else (False,):
+        for close in (False, True) if self._is_limited else (False,):
             least = self.cycles(loads[rows], steps[rows])
             fixed = self.masked.fixed(listed.unrolled, self.waiting(least, steps[rows]), tiles[rows])
             limits = self.energy_limits(least) - fixed if close else None
@@ -377,7 +377,7 @@ class Bounds:
     def live(self, rows: IntArray, energy: FloatArray, cycles: FloatArray) -> IntArray:
         """Those of some rows that may improve where energies are few grains, so that doubles are exact."""
         grain = self.masked.charges.grain
-        if not self._known or not len(rows) or float(energy[rows].max()) >= MOST_GRAINS * grain:
+        if not self._is_limited or not len(rows) or float(energy[rows].max()) >= MOST_GRAINS * grain:
             return rows
         every, inverse = np.unique(self._whole(cycles[rows]), return_inverse=True)
         limits = [-(-self.goal.energy_limit(int(own)) // grain) for own in every]

@@ -1,4 +1,4 @@
-"""The complete paths through one row of the lists, by rising costs."""
+"""A branch: the complete paths through one row of the lists, by rising costs."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from solver.search.arrays import BoolArray, FloatArray, IntArray
 from solver.search.path.charges import Charge, StackedPrices
 from solver.search.path.counting import LeftInPlace
 from solver.search.path.deliveries import Delivered
-from solver.search.path.inside import Leads, Listed, Pending
-from solver.search.path.junctions import Junction, Junctions, Way, walks
+from solver.search.path.junctions import Junction, Junctions, Reach, walks
 from solver.search.path.leaves import TilePath
+from solver.search.path.listed import Leads, Listed, Pending
 from solver.search.path.masked import MOST_LISTED, Masked
-from solver.search.path.tables import Outside
+from solver.search.path.outside import Outside
 from solver.search.stopping import Stop, Stopped
 
 MOST_TURNS = 64
@@ -29,14 +29,14 @@ MOST_TURNS = 64
 
 
 class FoundPath(NamedTuple):
-    """A complete path, and the objective of its mappings, at least."""
+    """A complete path, and a bound on the objective of its mappings."""
 
     value: float
     path: TilePath
 
 
 class Worth(Protocol):
-    """What paths are worth, given what their words cost by several prices."""
+    """The objective of paths, given the costs of their words by several prices."""
 
     @property
     def prices(self) -> StackedPrices:
@@ -44,10 +44,10 @@ class Worth(Protocol):
 
     @property
     def limits(self) -> FloatArray:
-        """What words of a path have to stay below by each price."""
+        """The costs that words of a path must stay below, by price."""
 
     def values(self, costs: FloatArray) -> FloatArray:
-        """The objective, at least, of words that cost so much, shape (prices, rows).
+        """Bounds on the objective of words with these costs, shape (prices, rows).
 
         Infinite where no mapping improves.
         """
@@ -97,7 +97,7 @@ class _Open(NamedTuple):
 
 
 class _Ranked(NamedTuple):
-    """What is no better than a value; of what is as good, that comes first which costs less by all prices."""
+    """An item and a bound on its value; of equal bounds, the lower cost by all prices comes first."""
 
     value: float
     cost: float
@@ -105,7 +105,7 @@ class _Ranked(NamedTuple):
 
     @property
     def rank(self) -> tuple[float, float]:
-        """Lower ones come first."""
+        """The sort key: lower values come first."""
         return self[:2]
 
 
@@ -133,7 +133,7 @@ class _Steps(NamedTuple):
 
 
 class _Site(NamedTuple):
-    """Where loops of a slot begin: all that lies inside is known.
+    """The start of a slot's loops, with everything inside known.
 
     Parameters
     ----------
@@ -184,7 +184,7 @@ class _Reached(NamedTuple):
 
 @dataclass(frozen=True)
 class Branch:
-    """Paths through one tile at the first boundary inside, one spatial choice, and leads of inner slots.
+    """All paths through one tile at the first boundary inside, one spatial choice, and leads of inner slots.
 
     Parameters
     ----------
@@ -227,7 +227,7 @@ class Branch:
         return values
 
     def paths(self) -> Iterator[FoundPath]:
-        """Yield them by rising values; each is looked for when it is asked for."""
+        """Yield the paths by rising values, each searched on demand."""
         known = set()
         for found in self._ranked():
             # The same path may come again for more, see `_further`.
@@ -240,19 +240,19 @@ class Branch:
         """Yield paths by rising values."""
         # Of what costs as much, the last one comes first: it is closest to a path.
         ticket = count(0, -1)
-        heap = [(own.rank, next(ticket), own) for own in self._begun()]
+        heap = [(own.rank, next(ticket), own) for own in self._from_first_boundary()]
         heapq.heapify(heap)
         while heap:
             own = heapq.heappop(heap)[-1]
             if not isinstance(own.item, _Steps):
                 yield from (FoundPath(own.value, path) for path in own.item)
                 continue
-            for after in chain(own.item.rest, self._following(own.value, own.item)):
+            for after in chain(own.item.rest, self._after_first(own.value, own.item)):
                 heapq.heappush(heap, (after.rank, next(ticket), after))
 
     def first(self) -> TilePath | None:
-        """A path that is found by always going on with what seems best; None if that leads nowhere."""
-        stack = sorted(self._begun(), key=lambda own: own.rank, reverse=True)
+        """A path found by always continuing with the step that seems best; None if there is none."""
+        stack = sorted(self._from_first_boundary(), key=lambda own: own.rank, reverse=True)
         for _ in range(MOST_TURNS):
             if not stack:
                 return None
@@ -260,16 +260,16 @@ class Branch:
             if not isinstance(own.item, _Steps):
                 return next(own.item)
             stack += own.item.rest
-            stack += sorted(self._following(own.value, own.item), key=lambda own: own.rank, reverse=True)
+            stack += sorted(self._after_first(own.value, own.item), key=lambda own: own.rank, reverse=True)
         return None
 
-    def _following(self, value: float, steps: _Steps) -> Iterator[_Ranked]:
+    def _after_first(self, value: float, steps: _Steps) -> Iterator[_Ranked]:
         """What comes after the first of some steps, which is no better."""
         if self.stop():
             raise Stopped
         return (own._replace(value=max(value, own.value)) for own in steps.follow(steps.place))
 
-    def _begun(self) -> Iterator[_Ranked]:
+    def _from_first_boundary(self) -> Iterator[_Ranked]:
         """Begin with the tiles at the first boundary inside."""
         inside = self.masked.inside
         if inside.first == inside.depth:
@@ -389,9 +389,9 @@ class Branch:
         ]
         junction = Junction((tiles, self._leads))
         for lead in masked.frame.leads(m):
-            yield from self._led(lead, m, places[0], pending, spent, junction, tiles)
+            yield from self._with_lead(lead, m, places[0], pending, spent, junction, tiles)
 
-    def _led(
+    def _with_lead(
         self,
         lead: LeftInPlace,
         slot: int,
@@ -476,11 +476,11 @@ class Branch:
         leading = self.masked.frame.leading(site.lead)
         return any(loops.isdisjoint(farther_in[d]) for d in leading & loops)
 
-    def _ended(self, ways: tuple[Way, ...]) -> _Ranked:
+    def _ended(self, ways: tuple[Reach, ...]) -> _Ranked:
         """All paths that end with these ways, the last of which completes them."""
         return _Ranked(ways[-1].value, ways[-1].cost, self._along(ways))
 
-    def _along(self, ways: tuple[Way, ...]) -> Iterator[TilePath]:
+    def _along(self, ways: tuple[Reach, ...]) -> Iterator[TilePath]:
         """Yield paths that end with these ways, but none that goes through what is found later."""
         masked, depth = self.masked, self.masked.inside.depth
         latest, choice = max(way.number for way in ways), self.row.unrolled.choice(0)
@@ -514,7 +514,7 @@ class Branch:
             place = places[some[number]]
             at = np.unravel_index(place, reached.shape)
             tiles = np.array([own[p] for own, p in zip(reached.options, at, strict=True)], dtype=np.int64)
-            return self._at(site, tiles, [bool(own[place]) for own in reached.closes])
+            return self._outside_of_tiles(site, tiles, [bool(own[place]) for own in reached.closes])
 
         yield from _Steps(values[some], total[some], follow).ranked()
 
@@ -619,7 +619,7 @@ class Branch:
         least: FloatArray = reduce(np.minimum, every)
         return least
 
-    def _at(self, site: _Site, places: IntArray, closes: Sequence[bool]) -> Iterator[_Ranked]:
+    def _outside_of_tiles(self, site: _Site, places: IntArray, closes: Sequence[bool]) -> Iterator[_Ranked]:
         """Go on outside of a boundary, given its tiles, and which of what is in place their loops move."""
         frame, slot = self.masked.frame, site.slot
         numbers = tuple(int(axis.numbers[p]) for axis, p in zip(frame.axes, places, strict=True))
@@ -645,7 +645,7 @@ class Branch:
             yield from map(self._ended, ended)
             return
         for lead in frame.leads(slot - 1):
-            yield from self._led(lead, slot - 1, places, pending, spent, junction, tiles)
+            yield from self._with_lead(lead, slot - 1, places, pending, spent, junction, tiles)
 
     def _alike(
         self, slot: int, tiles: tuple[int, ...], pending: Sequence[_Open], spent: FloatArray
@@ -730,7 +730,7 @@ def _moving_dims(rounds: IntArray, places: IntArray) -> frozenset[int]:
 
 
 def _summed(costs: FloatArray) -> FloatArray:
-    """Costs by all prices, shape (prices, ...), rounded: what costs as much is told apart by no error."""
+    """Costs by all prices, shape (prices, ...), rounded so that equal costs are equal doubles."""
     with np.errstate(over="ignore"):
         total: FloatArray = costs.sum(axis=0).astype(np.float32)
     return total

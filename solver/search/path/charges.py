@@ -1,4 +1,4 @@
-"""What words cost at each boundary under one keep mask: prices, and what is free of them."""
+"""Charges: the accesses at each boundary under one keep mask, their prices, and the words that are free."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import numpy as np
 from model.cost.prices import most_paying_instances
 from solver.search.arrays import BoolArray, FloatArray, IntArray
 from solver.search.path.split import TOGETHER, Split
-from solver.search.space.dataspaces import bounding_box
+from solver.search.space.dataspaces import box_words
 from solver.search.space.keep_masks import Chain, KeepMask
 from solver.search.space.prices import cycles_per_word
 from solver.search.space.search_space import SearchSpace
@@ -76,12 +76,12 @@ class Charge(NamedTuple):
 
     @property
     def ends(self) -> tuple[int, int, int, bool]:
-        """What its words depend on."""
+        """The levels that its words depend on."""
         return self[:4]
 
 
 class Price(NamedTuple):
-    """What words are paid in: a sum of energy and of loads, with weights.
+    """A price of words: a weighted sum of energy and loads.
 
     Parameters
     ----------
@@ -100,7 +100,7 @@ class Price(NamedTuple):
 
     @property
     def dtype(self) -> type[np.floating[Any]]:
-        """Of what is paid."""
+        """Of the costs."""
         return np.longdouble if self.grain else np.float64
 
     @property
@@ -114,11 +114,11 @@ class Price(NamedTuple):
         return self.grain or 1
 
     def pays(self, charge: Charge) -> bool:
-        """Whether words of an access cost anything."""
+        """Whether words of an access have a cost."""
         return any(self.of(charge))
 
     def of(self, charge: Charge) -> tuple[float, float]:
-        """What a word of an access costs, and what it costs divided by the instances of its level."""
+        """The cost of a word of an access, and that cost divided by the instances of its level."""
         cycles = dict(charge.loads)
         price: Any = charge.grains if self.grain else charge.price
         return self.energy * price, sum(weight * cycles.get(r, 0.0) for r, weight in self.loads)
@@ -131,7 +131,7 @@ class Price(NamedTuple):
     def paid(
         self, charge: Charge, words: FloatArray, free: float | FloatArray = 0.0, split: Split = TOGETHER
     ) -> FloatArray:
-        """Words that are paid for, where these are needed, and so many are free: energy in whole blocks."""
+        """Words that are paid for, given the needed and the free words; energy in whole blocks."""
         if charge.block == 1 or self.loads:
             return np.maximum(words - free, 0)
         total: FloatArray = np.zeros(1)
@@ -148,7 +148,7 @@ class StackedPrices(NamedTuple):
 
     @property
     def dtype(self) -> type[np.floating[Any]]:
-        """Of what is paid."""
+        """Of the costs."""
         return np.result_type(*(own.dtype for own in self.each)).type
 
     @property
@@ -162,11 +162,11 @@ class StackedPrices(NamedTuple):
         return max(own.grain for own in self.each)
 
     def pays(self, charge: Charge) -> bool:
-        """Whether words of an access cost anything."""
+        """Whether words of an access have a cost."""
         return any(own.pays(charge) for own in self.each)
 
     def of(self, charge: Charge) -> tuple[FloatArray, FloatArray]:
-        """What a word of an access costs, and what it costs divided by the instances of its level."""
+        """The cost of a word of an access, and that cost divided by the instances of its level."""
         whole, divided = zip(*(own.of(charge) for own in self.each), strict=True)
         return np.array(whole, self.dtype)[:, np.newaxis], np.array(divided)[:, np.newaxis]
 
@@ -202,7 +202,7 @@ class SpatialRows(Protocol):
 
 @dataclass(frozen=True)
 class Charges:
-    """All accesses under one keep mask, and what energy and cycles have besides.
+    """All accesses under one keep mask, and the other parts of energy and cycles.
 
     Parameters
     ----------
@@ -326,12 +326,12 @@ class Charges:
         return float(self.compute_energy)
 
     def saved_by_rounding(self, unrolled: SpatialRows) -> float | FloatArray:
-        """Energy units by which a mapping may cost less than its words do; by spatial choice."""
+        """Energy by which rounding may make a mapping cheaper than its words; by spatial choice."""
         del unrolled
         return 0.0
 
     def steps(self, steps: FloatArray, unrolled: SpatialRows, tiles: IntArray | None = None) -> FloatArray:
-        """Cycles of the arithmetic, at least, given those of all computations, by row.
+        """Least compute cycles by row, given those of all computes.
 
         Parameters
         ----------
@@ -342,7 +342,7 @@ class Charges:
         return steps
 
     def leaking(self, level: int, used: FloatArray, busy: IntArray, cycles: FloatArray) -> FloatArray:
-        """Cycles in which instances of a level leak, at least.
+        """Least number of cycles in which instances of a level leak.
 
         Parameters
         ----------
@@ -357,7 +357,7 @@ class Charges:
         return np.maximum(used, busy)
 
     def lost(self, resource: int) -> float:
-        """Cycles of a bandwidth by which a mapping may take fewer than its words do."""
+        """Cycles by which rounding may make a bandwidth faster than its words."""
         del resource
         return 0.0
 
@@ -425,13 +425,13 @@ class Charges:
         return np.where(numbers < EXACT, numbers, numbers * FINELY_CLOSE)
 
     def first_words(self, place: int) -> float:
-        """Distinct words of a dataspace, at most."""
+        """Upper bound on the distinct words of a dataspace."""
         return self._first_words[place]
 
     @cached_property
     def _first_words(self) -> tuple[float, ...]:
         whole = np.array([self.space.lattice.bounds], dtype=np.int64)
-        return tuple(float(bounding_box(view, whole)[0]) for view in self.space.views)
+        return tuple(float(box_words(view, whole)[0]) for view in self.space.views)
 
 
 def gates(space: SearchSpace) -> tuple[tuple[int, int], ...]:

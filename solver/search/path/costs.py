@@ -1,4 +1,4 @@
-"""What words cost: energy, and the load of every bandwidth, both at least."""
+"""Least costs of words: energy, and the load of every bandwidth."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Cost(NamedTuple):
         )
 
 
-class Part(NamedTuple):
+class BoundaryWords(NamedTuple):
     """Accesses of a level whose words follow from those of one boundary.
 
     Parameters
@@ -72,8 +72,8 @@ Above = tuple[int, ...]
 
 
 @dataclass(frozen=True)
-class PartPrice:
-    """What words of one part cost.
+class BoundaryPrice:
+    """The price of the words of one boundary.
 
     Parameters
     ----------
@@ -124,7 +124,7 @@ class PartPrice:
         return max(0, reads - self.used), max(0, fills - self.used), max(0, updates - self.used)
 
 
-class PartCosts:
+class BoundaryCosts:
     """Words and prices, remembered by all that they depend on.
 
     Parameters
@@ -136,27 +136,27 @@ class PartCosts:
     def __init__(self, space: SearchSpace) -> None:
         self._space = space
         self._words = ExecutedWords(space)
-        self._parts: dict[tuple[int, Chain], tuple[Part, ...]] = {}
-        self._prices: dict[object, tuple[PartPrice, int]] = {}
+        self._parts: dict[tuple[int, Chain], tuple[BoundaryWords, ...]] = {}
+        self._prices: dict[object, tuple[BoundaryPrice, int]] = {}
         self._brought: dict[object, tuple[int, ...]] = {}
 
-    def parts(self, place: int, chain: Chain) -> tuple[Part, ...]:
+    def parts(self, place: int, chain: Chain) -> tuple[BoundaryWords, ...]:
         """All accesses to a dataspace that some levels keep."""
         if (place, chain) not in self._parts:
             self._parts[place, chain] = tuple(self._listed(place, chain))
         return self._parts[place, chain]
 
-    def _listed(self, place: int, chain: Chain) -> Iterator[Part]:
+    def _listed(self, place: int, chain: Chain) -> Iterator[BoundaryWords]:
         levels, name = self._space.levels, self._space.views[place].name
         asking = len(levels)
         for level in reversed(chain):
-            yield Part(place, level, asking, self._words.reuses(place, asking))
+            yield BoundaryWords(place, level, asking, self._words.reuses(place, asking))
             if level != chain[0] and not levels[level].tolls:
-                yield Part(place, level, level, self._words.reuses(place, level))
+                yield BoundaryWords(place, level, level, self._words.reuses(place, level))
             if name not in levels[level].passing:
                 asking = level
 
-    def by_instance(self, part: Part, lines: Sequence[DimLoops]) -> Iterator[Part]:
+    def by_instance(self, part: BoundaryWords, lines: Sequence[DimLoops]) -> Iterator[BoundaryWords]:
         """The accesses of a part, by instances that do the same where their sum does not tell the cost."""
         if not self._tells_apart[part.place][part.level]:
             yield part
@@ -178,7 +178,9 @@ class PartCosts:
             for view in self._space.views
         ]
 
-    def price(self, part: Part, lines: Sequence[DimLoops], above: Above) -> tuple[PartPrice, int]:
+    def price(
+        self, part: BoundaryWords, lines: Sequence[DimLoops], above: Above
+    ) -> tuple[BoundaryPrice, int]:
         """Return what words of a part cost, and how many come whatever loops bring.
 
         Parameters
@@ -196,11 +198,11 @@ class PartCosts:
             self._prices[key] = self._price(part, lines), words
         return self._prices[key]
 
-    def _price(self, part: Part, lines: Sequence[DimLoops]) -> PartPrice:
+    def _price(self, part: BoundaryWords, lines: Sequence[DimLoops]) -> BoundaryPrice:
         level, space = self._space.levels[part.level], self._space.problem.dataspaces[part.place]
         used, paying = self._instances(part, lines)
         is_busiest, fills = not any(part.shares or ()), part.level == part.boundary
-        return PartPrice(
+        return BoundaryPrice(
             space,
             level,
             fills,
@@ -211,7 +213,7 @@ class PartCosts:
             self._rates[part.place][part.level] if is_busiest else ((0, 0),) * len(self._space.resources),
         )
 
-    def _instances(self, part: Part, lines: Sequence[DimLoops]) -> tuple[int, int]:
+    def _instances(self, part: BoundaryWords, lines: Sequence[DimLoops]) -> tuple[int, int]:
         """Instances whose words are counted together, and those that pay for as many each."""
         position = self._space.architecture.storage_indices[part.level]
         used = prod(line.instances[position] for line in lines)
@@ -226,7 +228,7 @@ class PartCosts:
             left -= min(own, left)
         raise AssertionError
 
-    def _firsts(self, part: Part, lines: Sequence[DimLoops]) -> tuple[int, int]:
+    def _firsts(self, part: BoundaryWords, lines: Sequence[DimLoops]) -> tuple[int, int]:
         if not self._space.views[part.place].read_write:
             return 0, 0
         asked, held = (
@@ -256,7 +258,7 @@ class PartCosts:
 
     @cached_property
     def _rates(self) -> list[list[tuple[tuple[int, int], ...]]]:
-        """Per dataspace and level, those of a `PartPrice`."""
+        """Per dataspace and level, those of a `BoundaryPrice`."""
         levels = range(len(self._space.levels))
         return [[tuple(self._rates_of(view.name, n)) for n in levels] for view in self._space.views]
 
@@ -267,7 +269,12 @@ class PartCosts:
             yield int(own.read_cycles * each), int(own.write_cycles * each)
 
     def of_slot(
-        self, part: Part, lines: Sequence[DimLoops], above: Above, level: int, orders: tuple[Dims, ...]
+        self,
+        part: BoundaryWords,
+        lines: Sequence[DimLoops],
+        above: Above,
+        level: int,
+        orders: tuple[Dims, ...],
     ) -> tuple[int, ...]:
         """Words that loops of a level bring in each of some orders."""
         key = part, above, level, orders
@@ -276,7 +283,7 @@ class PartCosts:
         return self._brought[key]
 
     def _brought_by(
-        self, part: Part, lines: Sequence[DimLoops], level: int, orders: Sequence[Dims]
+        self, part: BoundaryWords, lines: Sequence[DimLoops], level: int, orders: Sequence[Dims]
     ) -> tuple[int, ...]:
         ends = part.place, part.level, part.boundary
         return self._words.of_slot(ends, lines, level, orders, part.shares)

@@ -1,4 +1,4 @@
-"""What paths ask the rule by which words are counted: an object per rule, and `counted_by`."""
+"""Differences between counting rules, as far as paths depend on them: an object per rule."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Least words that deliver a dataspace's tiles, as tables along the axes that index it."""
+"""Tables of the least words that deliver a dataspace's tiles, along the axes that index it."""
 
 from __future__ import annotations
 

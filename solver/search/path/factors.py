@@ -1,4 +1,4 @@
-"""Temporal factors that lead to given numbers of tiles, as far as no others are as good."""
+"""Temporal factors that lead to given numbers of tiles, without those that others dominate."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Factors:
     Words follow from the numbers of tiles, and least factors have the smallest tiles. But with spatial
     factors, larger tiles may take fewer steps, and less that the arithmetic asks for; where tiles have to
     fill a level at least, words come in blocks, or only some instances pay, they may be better, too. And
-    rules of the user's own may allow some extents and no others.
+    user-defined rules may allow some extents and no others.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""The least that any mapping of a mapspace costs, without a search: each boundary by itself."""
+"""Floors: bounds on the cost of a mapspace that need no search, each boundary by itself."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from solver.search.arrays import TOGETHER, WITHIN_64_BITS, BoolArray, FloatArray
 from solver.search.goal import Goal
 from solver.search.path.bounds import Bounds
 from solver.search.path.charges import ENERGY, Charge, Charges, Price
+from solver.search.path.frame import TileFrame
 from solver.search.path.inside import Inside, price_of
 from solver.search.path.masked import Masked, fewest_steps
-from solver.search.path.tables import TileFrame
 from solver.search.path.unrolled import Unrolled
 from solver.search.space.keep_masks import Chain
 from solver.search.space.search_space import GRAINS, SearchSpace
@@ -29,7 +29,7 @@ MOST_TILES, MOST_CHOICES = 1 << 17, 1 << 18
 """Numbers of tiles that are told apart where there may be remainders, and spatial choices, at most."""
 
 
-def least_costs(mapspace: Mapspace, stop: Stop, timed: bool = True) -> tuple[float, float]:
+def cost_floors(mapspace: Mapspace, stop: Stop, timed: bool = True) -> tuple[float, float]:
     """Energy units and cycles that no mapping is below; 0 where there is too much to look at, or none.
 
     Without windows they hold for all visits together as well that further loops part the dimensions into:
@@ -121,10 +121,14 @@ class _Floors:
             if paid:
                 tenants = self.frame.space.tenants(self.charges.mask, boundary)
                 key = "boundary", boundary, tenants, paid, price
-                total = total + self.every.once(key, partial(self._at, boundary, tenants, paid, price))
+                total = total + self.every.once(
+                    key, partial(self._least_words_cost, boundary, tenants, paid, price)
+                )
         return total
 
-    def _at(self, boundary: int, tenants: frozenset[int], paid: Sequence[Charge], price: Price) -> FloatArray:
+    def _least_words_cost(
+        self, boundary: int, tenants: frozenset[int], paid: Sequence[Charge], price: Price
+    ) -> FloatArray:
         """What words cost that are delivered to one boundary, with the best tiles that fit."""
         self.frame.heed()
         places = sorted({own.place for own in paid})
@@ -160,13 +164,13 @@ class _Floors:
 
     def _paid(self, price: Price, charge: Charge) -> FloatArray:
         """Words of an access that are paid for, at least."""
-        return price.paid(charge, self._once(charge), self._free(charge))
+        return price.paid(charge, self._first_words(charge), self._free(charge))
 
-    def _once(self, charge: Charge) -> FloatArray:
+    def _first_words(self, charge: Charge) -> FloatArray:
         """Words of an access if each comes once to all that use it; operands as seldom as may be."""
-        return self.every.once(("once", charge.ends), partial(self._begun, charge))
+        return self.every.once(("once", charge.ends), partial(self._count_first_words, charge))
 
-    def _begun(self, charge: Charge) -> FloatArray:
+    def _count_first_words(self, charge: Charge) -> FloatArray:
         """Count the words of an access if each comes once to all that use it."""
         view, every = self.frame.space.views[charge.place], self.every
         if charge.boundary == self._inside.depth:
@@ -181,14 +185,14 @@ class _Floors:
 
     def _rate(self, charge: Charge) -> FloatArray:
         """Words of an access per word that comes to one instance: some share it."""
-        return self.every.once(("rate", charge.ends), partial(self._shared, charge))
+        return self.every.once(("rate", charge.ends), partial(self._words_per_instance_word, charge))
 
-    def _shared(self, charge: Charge) -> FloatArray:
+    def _words_per_instance_word(self, charge: Charge) -> FloatArray:
         """Count the words of an access per word that comes to one instance."""
         view, every, ends = self.frame.space.views[charge.place], self.every, (charge.level, charge.boundary)
         if not charge.shared:
             return np.ones(1)
-        together = every.product(*ends) // every.alone(view, *ends)
+        together = every.product(*ends) // every.unshared_factors(view, *ends)
         rate: FloatArray = every.share(view, *ends) / together[:, sorted(view.irrelevant)].prod(axis=1)
         return rate
 

@@ -1,12 +1,11 @@
-"""Costs of what lies inside of the fanouts, for lists of tiles and spatial choices."""
+"""Costs inside the fanouts, for lists of tiles and spatial choices."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -15,298 +14,16 @@ from solver.search.path.axes import TileAxis
 from solver.search.path.charges import ENERGY, NOTHING, Charge, Charges, Price, StackedPrices, gates
 from solver.search.path.counting import LeftInPlace
 from solver.search.path.deliveries import Delivered
+from solver.search.path.frame import TileFrame
+from solver.search.path.listed import Due, Listed, MayStay, Pending, RowCosts, Tiles, some_values
 from solver.search.path.split import TOGETHER, Split, dealt, evenly
-from solver.search.path.tables import TileFrame
-from solver.search.path.unrolled import Known, Loosest, Unrolled
+from solver.search.path.unrolled import Loosest, Unrolled
 from solver.search.space.windows import Unrolling
-
-Tiles = Mapping[int, IntArray]
-"""Numbers of tiles by boundary, each of shape (rows, dimensions)."""
-
-Leads = Mapping[int, LeftInPlace]
-"""What the innermost loops of slots leave in place, by slot."""
-
-
-class Labels(NamedTuple):
-    """Leads of the slots inside but the innermost one, by row.
-
-    Parameters
-    ----------
-    every
-        Those that there are.
-    own
-        Which of them each row has, shape (rows,), or (1,) where all have the same.
-    """
-
-    every: tuple[Leads, ...]
-    own: IntArray
-
-    @classmethod
-    def alike(cls, leads: Leads) -> Labels:
-        """One set of leads for all rows."""
-        return cls((leads,), np.zeros(1, dtype=np.int64))
-
-    def at(self, rows: IntArray) -> Labels:
-        """Those of some rows."""
-        return self if len(self.own) == 1 else Labels(self.every, self.own[rows])
-
-    def of(self, slot: int) -> set[LeftInPlace]:
-        """All leads of a slot."""
-        return {leads[slot] for leads in self.every}
-
-    def have(self, slot: int, some: Collection[LeftInPlace]) -> BoolArray:
-        """Which rows have one of some leads of a slot, shape (rows,) or (1,)."""
-        found: BoolArray = np.array([leads[slot] in some for leads in self.every])[self.own]
-        return found
-
-
-@dataclass(frozen=True, eq=False)
-class Listed:
-    """Rows of a list; what does not depend on prices is computed once.
-
-    Parameters
-    ----------
-    tiles
-        At the boundaries inside; those that are missing are as few as there may be.
-    unrolled
-        The spatial choices.
-    labels
-        Leads of the slots inside but the innermost one.
-    source
-        Rows that these are some of, and which.
-    larger
-        A dimension along which tiles at the first boundary are larger than the least ones; None for any.
-    smallest
-        Along which dimensions these tiles are the least ones, shape (rows, dimensions); None for any.
-    """
-
-    tiles: Tiles
-    unrolled: Unrolled
-    labels: Labels
-    source: tuple[Listed, IntArray] | None = None
-    larger: int | None = None
-    smallest: BoolArray | None = None
-    _known: dict[object, Any] = field(default_factory=dict, init=False)
-
-    def __len__(self) -> int:
-        """Rows."""
-        return len(self.unrolled)
-
-    def __getitem__(self, rows: IntArray) -> Listed:
-        """Some of the rows."""
-        if len(rows) == len(self):
-            return self
-        tiles = {b: own[rows] for b, own in self.tiles.items()}
-        smallest = None if self.smallest is None else self.smallest[rows]
-        labels = self.labels.at(rows)
-        return Listed(tiles, self.unrolled[rows], labels, (self, rows), self.larger, smallest)
-
-    def once(
-        self,
-        key: object,
-        make: Callable[[], Known],
-        at: Callable[[Known, IntArray], Known] | None = None,
-    ) -> Known:
-        """What `make` returns, remembered by a key; rows that these are some of may know it, `at` theirs."""
-        if at is not None:
-            self._taken(key, at)
-        if key not in self._known:
-            self._known[key] = make()
-        found: Known = self._known[key]
-        return found
-
-    def _taken(self, key: object, at: Callable[[Any, IntArray], Any]) -> bool:
-        """Whether something is remembered by a key, here or where these rows are from."""
-        if key in self._known:
-            return True
-        if self.source is None or not self.source[0]._taken(key, at):
-            return False
-        source, rows = self.source
-        self._known[key] = at(source._known[key], rows)
-        return True
-
-
-class Pending(NamedTuple):
-    """A dataspace that is in place where a slot begins: what it costs depends on tiles outside.
-
-    Parameters
-    ----------
-    charge, currency
-        An access that its words pay for, and in what.
-    price
-        Of a word, shape (rows,), or (prices, rows) where there are several; so have costs.
-    words
-        Of all its tiles, shape (rows,) each.
-    copies
-        Instances that each round of what lies outside serves, per dimension; shape (rows, dimensions).
-    last
-        Likewise the last round, at least.
-    alike
-        Instances at first, shape (rows,).
-    free
-        Words that cost nothing, shape (rows,).
-    share
-        Words asked for per word that children get, shape (rows,).
-    fewest
-        Rounds of what lies outside, at least, shape (rows, dimensions).
-    split
-        How words split up among the instances of the level that is accessed.
-    """
-
-    charge: Charge
-    currency: Price | StackedPrices
-    price: FloatArray
-    words: Delivered
-    copies: FloatArray
-    last: FloatArray
-    alike: FloatArray
-    free: FloatArray
-    share: FloatArray
-    fewest: FloatArray
-    split: Split = TOGETHER
-
-    def cost(self, irrelevant: Sequence[int], rounds: FloatArray) -> FloatArray:
-        """What it costs with so many rounds outside, shape (..., dimensions)."""
-        return self.of_times(self.times(irrelevant, rounds))
-
-    def times(self, irrelevant: Sequence[int], rounds: FloatArray) -> FloatArray:
-        """How often all tiles are delivered with so many rounds outside."""
-        number: FloatArray = np.ones(rounds.shape[:-1])
-        for d in irrelevant:
-            number = number * ((rounds[..., d] - 1) * self.copies[..., d] + self.last[..., d])
-        return number
-
-    def of_times(self, number: FloatArray) -> FloatArray:
-        """What it costs if all tiles are delivered so many times."""
-        return self.price * self.currency.paid(self.charge, self.asked(number), self.free, self.split)
-
-    def asked(self, number: FloatArray) -> FloatArray:
-        """Words of so many deliveries of all tiles, once at least each, with those that cost nothing."""
-        more = np.maximum(number - self.alike, 0)
-        return (self.words.begun * self.alike + self.words.again * more) * self.share
-
-    def only(self, rows: BoolArray) -> Pending:
-        """The parts with words in these rows alone."""
-        if rows.all():
-            return self
-        return self._replace(words=Delivered(self.words.begun * rows, self.words.again * rows))
-
-    def at(self, rows: IntArray | BoolArray) -> Pending:
-        """Some of the rows."""
-        words = Delivered(self.words.begun[rows], self.words.again[rows])
-        return Pending(
-            self.charge,
-            self.currency,
-            _some(self.price, rows),
-            words,
-            _some_rows(self.copies, rows),
-            _some_rows(self.last, rows),
-            _some(self.alike, rows),
-            _some(self.free, rows),
-            _some(self.share, rows),
-            _some_rows(self.fewest, rows),
-            self.split.at(rows),
-        )
-
-    def by(self, place: int | slice, price: Price | StackedPrices) -> Pending:
-        """What is due by some of several prices."""
-        return self._replace(currency=price, price=self.price[place])
-
-
-class Due(NamedTuple):
-    """Words of an access, whatever they cost, with those that cost nothing.
-
-    Parameters
-    ----------
-    closed
-        Words that are known, shape (rows,), 0 where none are; None if there are none at all.
-    part
-        What is known of words that may stay in place up to the slot outside, without a price; None if no
-        words may.
-    times
-        How often all their tiles are delivered if the innermost loop of that slot moves them, shape (rows,).
-    moved, which
-        How many words those are then, and which of these numbers belongs to each lead; the last number is of
-        the fewest rounds outside.
-    open
-        Rows in which they stay in place, shape (rows,).
-    """
-
-    closed: FloatArray | None
-    part: Pending | None = None
-    times: FloatArray = np.ones(1)
-    moved: tuple[FloatArray, ...] = ()
-    which: Mapping[LeftInPlace, int] = {}
-    open: BoolArray = np.zeros(1, dtype=np.bool_)
-
-    def at(self, rows: IntArray) -> Due:
-        """Some of the rows."""
-        closed = None if self.closed is None else self.closed[rows]
-        if self.part is None:
-            return Due(closed)
-        part, moved = self.part.at(rows), tuple(own[rows] for own in self.moved)
-        return Due(closed, part, _some(self.times, rows), moved, self.which, self.open[rows])
-
-
-class MayStay(NamedTuple):
-    """An access that may stay in place up to the slot outside.
-
-    Parameters
-    ----------
-    part
-        What is known of it.
-    moved, which
-        Its costs if the innermost loop of the slot outside moves it, and which of them belongs to each lead;
-        the last one is that of the fewest rounds outside.
-    times, open
-        How often all its tiles are delivered then, and which rows it stays in; shape (rows,).
-    """
-
-    part: Pending
-    moved: tuple[FloatArray, ...]
-    which: Mapping[LeftInPlace, int]
-    times: FloatArray
-    open: BoolArray
-
-    @property
-    def once(self) -> FloatArray:
-        """Its cost with the fewest rounds outside."""
-        return self.moved[-1]
-
-    def moved_by(self, lead: LeftInPlace) -> FloatArray:
-        """Its cost if a loop with this lead is the innermost one of the slot outside."""
-        return self.moved[self.which[lead]]
-
-    def at(self, rows: IntArray) -> MayStay:
-        """Some of the rows."""
-        moved = tuple(cost[..., rows] for cost in self.moved)
-        return MayStay(self.part.at(rows), moved, self.which, _some(self.times, rows), self.open[rows])
-
-    def by(self, place: int, price: Price) -> MayStay:
-        """What is due by one of several prices."""
-        moved = tuple(cost[place] for cost in self.moved)
-        return self._replace(part=self.part.by(place, price), moved=moved)
-
-
-class RowCosts(NamedTuple):
-    """What rows cost so far: what is known, shape (rows,) or (prices, rows), and accesses that are not."""
-
-    spent: FloatArray
-    waiting: list[MayStay]
-
-    def at(self, rows: IntArray) -> RowCosts:
-        """Some of the rows."""
-        return RowCosts(self.spent[..., rows], [own.at(rows) for own in self.waiting])
-
-    def by(self, place: int, price: Price) -> RowCosts:
-        """The costs by one of several prices."""
-        paid = (own for own in self.waiting if price.pays(own.part.charge))
-        return RowCosts(self.spent[place], [own.by(place, price) for own in paid])
 
 
 @dataclass(frozen=True)
 class Inside:
-    """What lies inside of the meeting boundary, under one keep mask."""
+    """The levels and fanouts inside the meeting boundary, under one keep mask."""
 
     frame: TileFrame
     charges: Charges
@@ -351,7 +68,7 @@ class Inside:
         return tuple(able)
 
     def fewest(self, tiles: IntArray, unrolled: Unrolled, boundary: int) -> IntArray:
-        """The fewest tiles that there may be at a boundary, given those at the one right outside."""
+        """The fewest possible tiles at a boundary, given those at the next outer one."""
         result, outside = tiles.copy(), boundary - 1
         between = unrolled.copies(outside, boundary)
         for d, axis in enumerate(self.frame.axes):
@@ -363,7 +80,7 @@ class Inside:
         return result
 
     def steps(self, tiles: IntArray, unrolled: Unrolled) -> FloatArray:
-        """Cycles of the arithmetic, at least."""
+        """Least compute cycles."""
         outside, inside = unrolled.factors[self.frame.meeting], unrolled.product(self.first, self.depth)
         steps = np.ones(len(tiles))
         for d in range(len(self.frame.axes)):
@@ -391,7 +108,7 @@ class Inside:
         return least + inner if listed.larger == dim else least
 
     def rounds(self, dim: int, tiles: IntArray, outside: IntArray, inside: IntArray) -> FloatArray:
-        """Iterations that no two children have at the same time, at least."""
+        """Least number of iterations that no two children execute at the same time."""
         axis = self.frame.axes[dim]
         if axis.divides:
             fewest: FloatArray = (-(-axis.bound // (outside * inside))).astype(np.float64)
@@ -430,7 +147,7 @@ class Inside:
         return whole
 
     def cost(self, listed: Listed, price: Price | StackedPrices = ENERGY) -> RowCosts:
-        """What everything inside costs, at least."""
+        """Least cost of everything inside."""
         return listed.once(("node", price), lambda: self._cost(listed, price), RowCosts.at)
 
     def _cost(self, listed: Listed, price: Price | StackedPrices) -> RowCosts:
@@ -442,7 +159,7 @@ class Inside:
         for charge, whole, divided in self._paid(price):
             due = listed.once(("due", charge.ends), partial(self._due, charge, listed), Due.at)
             free = listed.once(
-                ("free", charge.ends, charge.free), partial(self.free, charge, unrolled), _some
+                ("free", charge.ends, charge.free), partial(self.free, charge, unrolled), some_values
             )
             split = self._split(charge, price, listed)
             each = whole if divided is None else whole + divided * self._busiest(charge, listed)
@@ -471,7 +188,7 @@ class Inside:
     def _busiest(self, charge: Charge, listed: Listed) -> FloatArray:
         """Share of the words of an access that the busiest instance of a level has, at least, by row."""
         return listed.once(
-            ("busiest", charge.place, charge.level), partial(self._most, charge, listed), _some
+            ("busiest", charge.place, charge.level), partial(self._most, charge, listed), some_values
         )
 
     def _most(self, charge: Charge, listed: Listed) -> FloatArray:
@@ -529,7 +246,7 @@ class Inside:
             same = self.relation(charge.boundary, dim) == "same"
             return evenly(children), whole & (same | (known & (last == least)))
         steps, end = least // inner, -(-last // inner)
-        shared = unrolled.alone(view, charge.level, self.depth)[:, dim] == 1
+        shared = unrolled.unshared_factors(view, charge.level, self.depth)[:, dim] == 1
         known = known & shared & (self._ends_evenly(dim) | (steps == end))
         return dealt(tiles, children, steps, end, frees=False), known
 
@@ -619,7 +336,7 @@ class Inside:
         """Words of an access that serves the arithmetic, at least, given the tiles that it works on."""
         frame, view, meeting = self.frame, self.frame.space.views[charge.place], self.frame.meeting
         fewest = self.fewest_operands(charge, unrolled)
-        alone = unrolled.alone(view, charge.level, self.depth)
+        alone = unrolled.unshared_factors(view, charge.level, self.depth)
         if charge.level > meeting or self.first == self.depth or (alone > 1).any():
             return np.broadcast_to(fewest, len(unrolled))
         words = np.full(len(unrolled), float(math.prod(frame.axes[d].bound for d in view.relevant)))
@@ -630,17 +347,17 @@ class Inside:
         return asked
 
     def fewest_operands(self, charge: Charge, unrolled: Unrolled) -> FloatArray:
-        """Words of an operand's access, at least, for any tiles: children share all they may."""
+        """Least words of an operand's access for any tiles: children share as much as they may."""
         frame, view = self.frame, self.frame.space.views[charge.place]
         children = unrolled.product(charge.level, self.depth)
-        together = children // unrolled.alone(view, charge.level, self.depth)
+        together = children // unrolled.unshared_factors(view, charge.level, self.depth)
         words: FloatArray = np.full(1, float(math.prod(frame.axes[d].bound for d in view.relevant)))
         for d in sorted(view.irrelevant):
             words = words * -(-frame.axes[d].bound // together[:, d])
         return words * unrolled.share(view, charge.level, self.depth)
 
     def free(self, charge: Charge, unrolled: Unrolled) -> FloatArray:
-        """Words of first touches that cost nothing, at most."""
+        """Upper bound on the words of first touches, which are free."""
         if not charge.free:
             return np.zeros(1)
         frame, view = self.frame, self.frame.space.views[charge.place]
@@ -735,11 +452,11 @@ class Inside:
         view, boundary, level = self.frame.space.views[charge.place], charge.boundary, charge.level
         unrolled, own = listed.unrolled, self._tiles(listed)[charge.boundary]
         if charge.shared and level <= slot:
-            between = unrolled.product(level, slot) // unrolled.alone(view, level, slot)
-            groups = (-(-site // between) - 1) * unrolled.alone(view, slot, boundary) + 1
+            between = unrolled.product(level, slot) // unrolled.unshared_factors(view, level, slot)
+            groups = (-(-site // between) - 1) * unrolled.unshared_factors(view, slot, boundary) + 1
             return _product_of_columns(groups, view.irrelevant)
         if charge.shared:
-            alone = unrolled.alone(view, level, boundary)
+            alone = unrolled.unshared_factors(view, level, boundary)
             copies = unrolled.copies(slot, level) * alone
             own = -(-own // (unrolled.product(level, boundary) // alone))
         else:
@@ -764,8 +481,10 @@ class Inside:
         if not charge.shared:
             own, inside = children, unrolled.product(slot + 1, charge.boundary)
         else:
-            own = children if charge.level > slot else unrolled.alone(view, slot, slot + 1)
-            inside = unrolled.product(slot + 1, served) * unrolled.alone(view, served, charge.boundary)
+            own = children if charge.level > slot else unrolled.unshared_factors(view, slot, slot + 1)
+            inside = unrolled.product(slot + 1, served) * unrolled.unshared_factors(
+                view, served, charge.boundary
+            )
         ending = listed.once(("ending", slot), lambda: self._ending(listed, slot))
         known = (own == children) & (inside == 1)
         return ending if known.all() else np.where(known, ending, 1.0)
@@ -786,7 +505,9 @@ class Inside:
         """
         key = "shared", charge.ends, slot
         tiles, unrolled, view = self._tiles(listed), listed.unrolled, self.frame.space.views[charge.place]
-        copies, used, share = listed.once(key, lambda: self._shared(charge, tiles, unrolled, slot))
+        copies, used, share = listed.once(
+            key, lambda: self._copies_and_sharers(charge, tiles, unrolled, slot)
+        )
         last, words = self._last(charge, listed, slot), self.words(charge, listed, tiles, view.relevant)
         by_lead = slot > self.frame.meeting and self.frame.space.reuses(charge.place, charge.boundary)
         leads = listed.labels.of(slot) if by_lead and view.window_dims else ()
@@ -810,14 +531,14 @@ class Inside:
         tiles, unrolled = self._tiles(listed)[at], listed.unrolled
         return listed.once(key, lambda: self.charges.share(charge, price, tiles, unrolled, loose))
 
-    def _shared(
+    def _copies_and_sharers(
         self, charge: Charge, tiles: Tiles, unrolled: Unrolled, slot: int
     ) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Copies of an access that pends, instances that are alike, and what they share."""
         view, level = self.frame.space.views[charge.place], charge.level
         own, outer = tiles[charge.boundary], tiles.get(self.first)
         if charge.shared:
-            alone = unrolled.alone(view, max(level, slot), charge.boundary)
+            alone = unrolled.unshared_factors(view, max(level, slot), charge.boundary)
             copies = (unrolled.copies(slot, level) if level > slot else 1) * alone
             alike = unrolled.askers(view, level, charge.boundary, outer)
             share = unrolled.share(view, level, charge.boundary)
@@ -881,16 +602,6 @@ def _product_of_columns(columns: IntArray | FloatArray, dims: Collection[int]) -
     for d in sorted(dims):
         found = found * columns[:, d]
     return found
-
-
-def _some(values: FloatArray, rows: IntArray | BoolArray) -> FloatArray:
-    """Values of some rows, shape (..., rows); one that stands for all stays."""
-    return values if values.shape[-1] == 1 else values[..., rows]
-
-
-def _some_rows(values: FloatArray, rows: IntArray | BoolArray) -> FloatArray:
-    """Some rows of an array of shape (rows, dimensions); a row that stands for all stays."""
-    return values if len(values) == 1 else values[rows]
 
 
 def _some_tiles(tiles: Tiles, rows: IntArray) -> Tiles:

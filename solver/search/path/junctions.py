@@ -1,4 +1,4 @@
-"""Where paths meet that cost as much and go on alike: they are followed once, and told apart in the end."""
+"""Junctions: paths that meet at the same cost and continue alike are followed once."""
 
 from __future__ import annotations
 
@@ -7,20 +7,20 @@ from dataclasses import dataclass, field
 from itertools import count, takewhile
 
 from solver.search.path.counting import LeftInPlace
-from solver.search.path.inside import Leads
+from solver.search.path.listed import Leads
 
 Tiles = dict[int, tuple[int, ...]]
 """Numbers of tiles, by boundary."""
 
 
 @dataclass(frozen=True, eq=False)
-class Way:
+class Reach:
     """The loops of one slot.
 
     Parameters
     ----------
     number
-        Ways are numbered in the order in which they are found.
+        Reaches are numbered in the order in which they are found.
     start, end
         Where the loops begin, inside, and where they lead; None outside of all loops.
     slot, lead, tiles
@@ -41,18 +41,18 @@ class Way:
 
 @dataclass(frozen=True, eq=False)
 class Junction:
-    """Where paths meet: either what those have inside that begin here, or the ways that lead here."""
+    """A point at which paths meet: the start of some paths, or the end of the ways that lead to it."""
 
     begun: tuple[Tiles, Leads] | None = None
-    _arriving: list[Way] = field(default_factory=list)
-    _leaving: list[Way] = field(default_factory=list)
+    _arriving: list[Reach] = field(default_factory=list)
+    _leaving: list[Reach] = field(default_factory=list)
 
     @property
     def is_new(self) -> bool:
-        """Whether no more than one way leads here."""
+        """Whether at most one way leads here."""
         return len(self._arriving) < 2
 
-    def link(self, way: Way) -> None:
+    def link(self, way: Reach) -> None:
         """Go on with a way from here."""
         self._leaving.append(way)
         if way.end is not None:
@@ -65,14 +65,14 @@ class Junction:
         for way in takewhile(lambda way: way.number <= latest, self._arriving):
             yield from walks((way,), latest)
 
-    def ends(self, latest: int) -> Iterator[tuple[Way, ...]]:
+    def ends(self, latest: int) -> Iterator[tuple[Reach, ...]]:
         """Yield ways up to this number that complete a path from here."""
         for way in takewhile(lambda way: way.number <= latest, self._leaving):
             rests = [()] if way.end is None else way.end.ends(latest)
             yield from ((way, *rest) for rest in rests)
 
 
-def walks(ways: Sequence[Way], latest: int) -> Iterator[tuple[Tiles, Leads]]:
+def walks(ways: Sequence[Reach], latest: int) -> Iterator[tuple[Tiles, Leads]]:
     """Yield tiles and leads of all that ends with these ways, along ways up to this number."""
     for tiles, leads in ways[0].start.before(latest):
         yield (
@@ -90,17 +90,17 @@ class Junctions:
 
     def step(
         self, start: Junction, slot: int, lead: LeftInPlace, tiles: tuple[int, ...], key: object
-    ) -> tuple[Junction, list[tuple[Way, ...]]]:
+    ) -> tuple[Junction, list[tuple[Reach, ...]]]:
         """Go on to the junction with a key; what completes paths from `start` that have been there before."""
         end = self._known.setdefault(key, Junction())
-        way = Way(next(self._numbers), start, end, slot, lead, tiles)
+        way = Reach(next(self._numbers), start, end, slot, lead, tiles)
         start.link(way)
         return end, [(way, *rest) for rest in end.ends(way.number)]
 
     def complete(
         self, start: Junction, lead: LeftInPlace, tiles: tuple[int, ...], value: float, cost: float
-    ) -> tuple[Way, ...]:
+    ) -> tuple[Reach, ...]:
         """End paths with loops of the outermost slot."""
-        way = Way(next(self._numbers), start, None, 0, lead, tiles, value, cost)
+        way = Reach(next(self._numbers), start, None, 0, lead, tiles, value, cost)
         start.link(way)
         return (way,)

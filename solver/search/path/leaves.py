@@ -1,4 +1,4 @@
-"""From complete paths to mappings with exact prices."""
+"""Leaves: the mappings of complete paths, with exact costs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from model.cost.prices import leaking_instances
 from model.counting.words import tile_words
 from model.mapping import Mapping
 from solver.search.goal import Goal
-from solver.search.path.costs import Cost, Part, PartCosts
+from solver.search.path.costs import BoundaryCosts, BoundaryWords, Cost
 from solver.search.path.counting import counted_by
 from solver.search.path.factors import Chosen, Factors
 from solver.search.path.orders import Dims, Orders, Slot
@@ -165,7 +165,7 @@ def beyond_fewest(
 
 
 class Leaves:
-    """Prices complete paths.
+    """Evaluates the mappings of complete paths.
 
     Parameters
     ----------
@@ -191,7 +191,7 @@ class Leaves:
         self._factors = Factors(space, goal.counts_cycles)
         self._lines = Lines(space)
         is_executed = space.mapspace.counting_rule.is_executed
-        self._costs = PartCosts(space) if is_executed else RuledCosts(space)
+        self._costs = BoundaryCosts(space) if is_executed else RuledCosts(space)
         self._orders = Orders(space) if is_executed else RuledOrders(space)
         self._counted = counted_by(space)
         self._priced_alike: set[object] = set()
@@ -342,7 +342,7 @@ class Bones:
     """
 
     space: SearchSpace
-    costs: PartCosts
+    costs: BoundaryCosts
     orders: Orders
     path: TilePath
     lines: tuple[DimLoops, ...]
@@ -420,11 +420,11 @@ class Bones:
 
     def _least_with(self, words: Sequence[int]) -> tuple[int, int]:
         """Energy and cycles of mappings with so many words."""
-        return self._least(self._cost(words))
+        return self._least_costs(self._cost(words))
 
     def may_improve(self, goal: Goal) -> bool:
         """Whether the best orders for each part alone may improve: some parts may be too dear alone."""
-        return all(goal.improves(*self._least(total)) for total in self._totals())
+        return all(goal.improves(*self._least_costs(total)) for total in self._totals())
 
     def _totals(self) -> Iterator[Cost]:
         """Yield costs of ever more parts, each in the orders that are best for it alone."""
@@ -441,12 +441,12 @@ class Bones:
             return
         total = self._fixed
         for total in self._totals():
-            if not goal.improves(*self._least(total.without_loads)):
+            if not goal.improves(*self._least_costs(total.without_loads)):
                 return
         loads = [load / unit for load, unit in zip(total.loads, self.costs.units, strict=True)]
         yield loads.index(max(loads))
 
-    def _least(self, cost: Cost) -> tuple[int, int]:
+    def _least_costs(self, cost: Cost) -> tuple[int, int]:
         """Energy and cycles of mappings with such a cost."""
         per_cycle, loads = self.space.ticks_per_cycle, zip(cost.loads, self.costs.units, strict=True)
         busy = max((-(-load * per_cycle // unit) for load, unit in loads), default=0)
@@ -476,13 +476,13 @@ class Bones:
         return [math.prod(own) for own in zip(*(line.instances for line in self.lines), strict=True)]
 
     @cached_property
-    def _parts(self) -> list[Part]:
+    def _parts(self) -> list[BoundaryWords]:
         """All accesses."""
         every = (part for place, chain in enumerate(self.chains) for part in self.costs.parts(place, chain))
         return [own for part in every for own in self.costs.by_instance(part, self.lines)]
 
     @cached_property
-    def _ordered(self) -> list[Part]:
+    def _ordered(self) -> list[BoundaryWords]:
         """Those that the order of loops changes; outer levels, whose words are dearest, come first."""
         return sorted((part for part in self._parts if part.by_order), key=lambda own: own.level)
 
@@ -491,7 +491,7 @@ class Bones:
         """What their words cost, and how many come at the start."""
         return list(map(self._price, self._ordered))
 
-    def _price(self, part: Part) -> tuple[CostOf, int]:
+    def _price(self, part: BoundaryWords) -> tuple[CostOf, int]:
         """What words of a part cost, and how many come at the start."""
         price, words = self.costs.price(part, self.lines, self._above[part.boundary])
         return price.of, words
@@ -524,7 +524,7 @@ class Bones:
             total = total.plus(cost_of(own))
         return total
 
-    def _brought(self, part: Part) -> Iterator[tuple[int, ...]]:
+    def _brought(self, part: BoundaryWords) -> Iterator[tuple[int, ...]]:
         """Words that each slot outside of a part's boundary brings in each of its orders."""
         above = self._above[part.boundary]
         options = enumerate(self.options[: part.boundary])

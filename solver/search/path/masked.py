@@ -15,9 +15,11 @@ from solver.search.arrays import BoolArray, FloatArray, IntArray, alike
 from solver.search.path.axes import NOWHERE
 from solver.search.path.charges import ENERGY, NOTHING, Charge, Charges, Price, StackedPrices
 from solver.search.path.counting import LeftInPlace
-from solver.search.path.inside import Inside, Labels, Listed, Pending, RowCosts, price_of
+from solver.search.path.frame import TileFrame
+from solver.search.path.inside import Inside, price_of
+from solver.search.path.listed import Labels, Listed, Pending, RowCosts
+from solver.search.path.outside import Outside
 from solver.search.path.rooms import PlaceRooms
-from solver.search.path.tables import Outside, TileFrame
 from solver.search.path.unrolled import Loosest, Unrolled
 
 FEW_TILES = 1 << 14
@@ -92,7 +94,11 @@ class Masked:
         for charge in self.charges.of(place):
             if price.pays(charge) and (charge.boundary > self.frame.meeting or not with_tables):
                 asked = charge.boundary == self.inside.depth
-                words = self.inside.fewest_operands(charge, every) if asked else self._once(charge, every)
+                words = (
+                    self.inside.fewest_operands(charge, every)
+                    if asked
+                    else self._words_of_all_tiles(charge, every)
+                )
                 total += self._least_paid(charge, every, price, words)
         return total
 
@@ -149,14 +155,14 @@ class Masked:
         firsts, classes = alike(np.stack(codes, axis=1))
         total: FloatArray = np.zeros((len(tiles), len(firsts)))
         for charge, share in zip(paid, shares, strict=True):
-            each, once = some[firsts], self._once(charge, some[firsts])
-            words = self._begun(charge, tiles, every, choices[firsts])
+            each, once = some[firsts], self._words_of_all_tiles(charge, some[firsts])
+            words = self._first_words(charge, tiles, every, choices[firsts])
             words = words * np.broadcast_to(share, len(some))[firsts]
             least = self._least_paid(charge, each, price, np.maximum(words, once))
             total += least - self._least_paid(charge, each, price, once)
         return total, classes
 
-    def _begun(self, charge: Charge, tiles: IntArray, every: Unrolled, choices: IntArray) -> FloatArray:
+    def _first_words(self, charge: Charge, tiles: IntArray, every: Unrolled, choices: IntArray) -> FloatArray:
         """Words that children get where all tiles come once, at least, shape (tiles, choices)."""
         frame, dims = self.frame, sorted(self.frame.space.views[charge.place].relevant)
         places = tuple(frame.axes[d].place(tiles[:, d]) for d in dims)
@@ -176,7 +182,7 @@ class Masked:
         shape = [size if d in view.relevant else 1 for d, size in enumerate(self.frame.shape)]
         return np.broadcast_to(begun, shape).reshape(-1)
 
-    def _once(self, charge: Charge, every: Unrolled) -> FloatArray:
+    def _words_of_all_tiles(self, charge: Charge, every: Unrolled) -> FloatArray:
         """Words of a delivery of all tiles, once."""
         view = self.frame.space.views[charge.place]
         words = self.frame.words.of(charge.place, self.frame.space.no_unrolling, view.relevant)
@@ -665,7 +671,7 @@ def _one_if_same(column: FloatArray) -> FloatArray:
     return column[:1] if len(column) and (column == column[0]).all() else column
 
 
-def spatial_choices(frame: TileFrame) -> Unrolled:
+def supported_choices(frame: TileFrame) -> Unrolled:
     """All combinations of those choices of the stages for whose factors there are tiles."""
     able = [np.flatnonzero(frame.able(stage)) for stage in range(len(frame.space.stages))]
     grid = np.meshgrid(*able, indexing="ij")

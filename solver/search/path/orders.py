@@ -1,4 +1,4 @@
-"""Orders of one slot's loops: those that no other one is as good as."""
+"""Orders of one slot's loops, without those that others dominate."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The room that places of one memory share: what is left of it for places farther out, in a few steps."""
+"""The space that places of one memory share: how much is left for places farther out, in a few steps."""
 
 from __future__ import annotations
 

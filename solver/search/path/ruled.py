@@ -1,4 +1,4 @@
-"""Words and orders by rules that do not count what an execution moves: Timeloop's and AccelForge's.
+"""Words and orders by Timeloop's and AccelForge's rules, which do not count what an execution moves.
 
 Both count the words of one instance, and no remainders, so that all instances do the same.
 """
@@ -14,7 +14,7 @@ from model.cost.nest import Nest, build_nest
 from model.cost.traffic import distinct_children
 from model.counting.words import Vector, displacement, extents, fresh_words
 from model.mapping import FanoutMapping, Loop, Mapping, NodeMapping, SpatialLoop, StorageMapping
-from solver.search.path.costs import Above, Loads, Part, PartCosts, PartPrice
+from solver.search.path.costs import Above, BoundaryCosts, BoundaryPrice, BoundaryWords, Loads
 from solver.search.path.orders import Dims, Orders, Slot
 from solver.search.path.words import DimLoops
 from solver.search.space.dataspaces import DataspaceView
@@ -24,23 +24,25 @@ PARTS = 10**12
 """Loads are one of so many parts less: by Timeloop's rule cycles are quotients of doubles."""
 
 
-class RuledCosts(PartCosts):
+class RuledCosts(BoundaryCosts):
     """Words of one instance, and prices, by Timeloop's or AccelForge's rule; words of windows at least."""
 
-    def _listed(self, place: int, chain: Chain) -> Iterator[Part]:
+    def _listed(self, place: int, chain: Chain) -> Iterator[BoundaryWords]:
         for part in super()._listed(place, chain):
             yield part._replace(by_order=part.boundary < len(self._space.levels) and self._tells(part))
 
-    def _tells(self, part: Part) -> bool:
+    def _tells(self, part: BoundaryWords) -> bool:
         """Whether the order of loops matters to words of a part."""
         ends = part.place, part.boundary
         return self._space.reuses(*ends) or self._space.overlaps(*ends)
 
-    def by_instance(self, part: Part, lines: Sequence[DimLoops]) -> Iterator[Part]:
+    def by_instance(self, part: BoundaryWords, lines: Sequence[DimLoops]) -> Iterator[BoundaryWords]:
         """The accesses of one instance, as all do the same."""
         yield part._replace(shares=(0,) * len(lines))
 
-    def price(self, part: Part, lines: Sequence[DimLoops], above: Above) -> tuple[PartPrice, int]:
+    def price(
+        self, part: BoundaryWords, lines: Sequence[DimLoops], above: Above
+    ) -> tuple[BoundaryPrice, int]:
         """Return what words of a part cost, and how many come whatever loops bring."""
         key = part, above, tuple(line.extents for line in lines)
         if key not in self._prices:
@@ -50,12 +52,12 @@ class RuledCosts(PartCosts):
             self._prices[key] = self._price(part, lines), words
         return self._prices[key]
 
-    def _tile(self, part: Part, lines: Sequence[DimLoops]) -> Vector:
+    def _tile(self, part: BoundaryWords, lines: Sequence[DimLoops]) -> Vector:
         """Extents of what comes to one instance."""
         tile = {dim: own.extents[part.boundary] for dim, own in zip(self._space.active, lines, strict=True)}
         return extents(self._space.problem.dataspaces[part.place], tile)
 
-    def _asked(self, part: Part, lines: Sequence[DimLoops]) -> int:
+    def _asked(self, part: BoundaryWords, lines: Sequence[DimLoops]) -> int:
         """Accesses of one instance, or of all together, for each word that an instance of a boundary gets."""
         nest, architecture = self._nest(lines), self._space.architecture
         space, rule = self._space.problem.dataspaces[part.place], self._space.mapspace.counting_rule
@@ -64,7 +66,7 @@ class RuledCosts(PartCosts):
         served = math.prod(distinct_children(architecture, nest, space, own, rule.copies) for own in fanouts)
         return served * (nest.instances(outer) if part.shares is None else 1)
 
-    def _firsts(self, part: Part, lines: Sequence[DimLoops]) -> tuple[int, int]:
+    def _firsts(self, part: BoundaryWords, lines: Sequence[DimLoops]) -> tuple[int, int]:
         """Words of an output that are touched for the first time, of one instance, or of all together."""
         if not self._space.views[part.place].read_write:
             return 0, 0
@@ -100,19 +102,21 @@ class RuledCosts(PartCosts):
         return StorageMapping(tuple(Loop(dim, line.temporal[level]) for dim, line in pairs), frozenset())
 
     def _brought_by(
-        self, part: Part, lines: Sequence[DimLoops], level: int, orders: Sequence[Dims]
+        self, part: BoundaryWords, lines: Sequence[DimLoops], level: int, orders: Sequence[Dims]
     ) -> tuple[int, ...]:
         brought = self._moved if self._space.by_order else self._kept_in_place
         asked, tile = self._asked(part, lines), self._tile(part, lines)
         return tuple(asked * brought(part, lines, tile, level, order) for order in orders)
 
-    def _moves(self, part: Part, lines: Sequence[DimLoops], level: int) -> dict[int, Vector]:
+    def _moves(self, part: BoundaryWords, lines: Sequence[DimLoops], level: int) -> dict[int, Vector]:
         """How far the loops of a level move a tile."""
         space, names = self._space.problem.dataspaces[part.place], self._space.active
         live = (d for d, line in enumerate(lines) if line.temporal[level] > 1)
         return {d: displacement(space, names[d], lines[d].strides[level]) for d in live}
 
-    def _moved(self, part: Part, lines: Sequence[DimLoops], tile: Vector, level: int, order: Dims) -> int:
+    def _moved(
+        self, part: BoundaryWords, lines: Sequence[DimLoops], tile: Vector, level: int, order: Dims
+    ) -> int:
         """Words that loops of a level bring in an order, at least, by Timeloop's rule.
 
         Which loop farther in leads may be open: a loop keeps what overlaps if it goes on as any of them does.
@@ -136,7 +140,7 @@ class RuledCosts(PartCosts):
         return total
 
     def _kept_in_place(
-        self, part: Part, lines: Sequence[DimLoops], tile: Vector, level: int, order: Dims
+        self, part: BoundaryWords, lines: Sequence[DimLoops], tile: Vector, level: int, order: Dims
     ) -> int:
         """Words, below 0, that the innermost loop of all need not bring, by AccelForge's rule."""
         inner = range(level + 1, part.boundary)

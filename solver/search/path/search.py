@@ -1,4 +1,4 @@
-"""The search: a queue of regions by their bounds, from keep masks to single paths."""
+"""The search: a queue of regions by rising bounds, from keep masks to single paths."""
 
 from __future__ import annotations
 
@@ -18,10 +18,11 @@ from solver.search.goal import Goal
 from solver.search.path.bounds import CLOSEST, TIED, Bounds
 from solver.search.path.branch import Branch, FoundPath
 from solver.search.path.charges import ENERGY, Charge, Charges, Price
-from solver.search.path.inside import Listed
+from solver.search.path.frame import TileFrame, bytes_beside
 from solver.search.path.leaves import Leaves, TilePath
-from solver.search.path.masked import Masked, fewest_steps, spatial_choices
-from solver.search.path.tables import Outside, TileFrame, bytes_beside
+from solver.search.path.listed import Listed
+from solver.search.path.masked import Masked, fewest_steps, supported_choices
+from solver.search.path.outside import Outside
 from solver.search.path.unrolled import Unrolled
 from solver.search.path.worth import RowWorth
 from solver.search.priced import Priced
@@ -174,7 +175,7 @@ class EinsumSearch:
         self._frame = self._framed()
         limit = self.shared.options.memory_limit_mib << 20
         self._frame.held.most_bytes = max(0, min(int(HELD_SHARE * limit), limit - bytes_beside(self.space)))
-        self._every = spatial_choices(self._frame)
+        self._every = supported_choices(self._frame)
         self._ticket = count()
         self._in_vain = self._passed_over = 0
         self._dived: set[object] = set()
@@ -409,7 +410,7 @@ class EinsumSearch:
             self._open_pairs(pairs, value)
             return
         self.shared.statistics.states += len(pairs.choices)
-        every = list(self._led(pairs))
+        every = list(self._with_all_leads(pairs))
         for own in self._with_first(every) if self.goal.incumbent is None else every:
             self._open_led(own, value)
 
@@ -439,7 +440,7 @@ class EinsumSearch:
         steps = bounds.masked.steps(tiles, self._unrolled(choices))
         return _Pairs(bounds, tiles, choices, steps).only(np.flatnonzero(np.isfinite(steps)))
 
-    def _led(self, pairs: _Pairs) -> Iterator[_Led]:
+    def _with_all_leads(self, pairs: _Pairs) -> Iterator[_Led]:
         """Yield some pairs with all leads of the slots inside."""
         masked, number = pairs.bounds.masked, len(pairs.choices)
         for labels in masked.parted(number) if number else ():
@@ -460,14 +461,14 @@ class EinsumSearch:
 
     def _bounded(self, cell: _Cell) -> _Cell:
         """The tiles of a cell that may improve with some of its spatial choices."""
-        cell = self._by_pair(self._still(cell))
+        cell = self._by_pair(self._may_improve(cell))
         if self._number_of_pairs(cell) <= (MOST_PAIRS if cell.bounds.has_pairs else FEW_PAIRS):
             return cell
         every = self._every[cell.choices]
         steps = cell.bounds.masked.charges.steps(self._steps[cell.choices], every)
         values = cell.bounds.floors(cell.tiles, every, float(steps.min()))
         self.shared.statistics.states += len(values)
-        return self._still(cell._replace(by_tile=np.maximum(values, cell.by_tile)))
+        return self._may_improve(cell._replace(by_tile=np.maximum(values, cell.by_tile)))
 
     def _number_of_pairs(self, cell: _Cell) -> int:
         """Pairs of a cell that may improve, at most."""
@@ -482,11 +483,11 @@ class EinsumSearch:
             return cell
         pairs = cell.bounds.by_pair(cell.tiles, cell.choices, self._steps[cell.choices])
         by_choice = np.maximum(cell.by_choice, pairs.by_choice)
-        return self._still(
+        return self._may_improve(
             cell._replace(by_choice=by_choice, by_tile=np.maximum(cell.by_tile, pairs.by_tile))
         )
 
-    def _still(self, cell: _Cell) -> _Cell:
+    def _may_improve(self, cell: _Cell) -> _Cell:
         """What of a cell may improve on the incumbent."""
         choices, tiles = self._hopeful(cell.by_choice), self._hopeful(cell.by_tile)
         return cell._replace(
@@ -498,7 +499,7 @@ class EinsumSearch:
 
     def _open_cell(self, item: _Cell, value: float) -> None:
         """Bound all pairs once they are few; else part the spatial choices in two, or take the best ones."""
-        cell = self._still(item)
+        cell = self._may_improve(item)
         pairs = self._number_of_pairs(cell)
         if not pairs:
             return
@@ -512,7 +513,7 @@ class EinsumSearch:
             few = max(1, cell.pairs // len(cell.tiles))
         order = np.argsort(cell.by_choice, kind="stable")
         self._open_pairs(self._paired(cell.bounds, cell.choices[order[:few]], cell.tiles), value)
-        rest = self._still(cell.only(order[few:]))._replace(pairs=min(2 * cell.pairs, MOST_PAIRS))
+        rest = self._may_improve(cell.only(order[few:]))._replace(pairs=min(2 * cell.pairs, MOST_PAIRS))
         if len(rest.choices) and len(rest.tiles):
             self._push(max(value, float(rest.by_choice.min())), rest)
 
@@ -539,7 +540,7 @@ class EinsumSearch:
         if not len(pairs.choices):
             return
         rows = bounds.with_any_leads(pairs.tiles, self._unrolled(pairs.choices), pairs.steps)
-        for own in self._led(pairs.only(rows)):
+        for own in self._with_all_leads(pairs.only(rows)):
             self._open_led(own, value)
 
     def _open_led(self, item: _Led, value: float) -> None:

@@ -1,4 +1,4 @@
-"""How words split up among the instances of a level that do the same, where numbers of tiles tell."""
+"""How words are divided among groups of instances with equal work, where numbers of tiles determine it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Spatial choices of all stages, row by row: factors, and children that have something to do."""
+"""Spatial choices of all stages, row by row: factors, and children with work."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from solver.search.arrays import FloatArray, IntArray
-from solver.search.path.tables import TileFrame, with_full_ones
+from solver.search.path.frame import TileFrame, with_full_ones
 from solver.search.space.dataspaces import DataspaceView
 from solver.search.space.spatial import StageChoice
 
@@ -115,18 +115,22 @@ class Unrolled:
         """Factors of the stages from one up to before another, at least, shape (rows, dimensions)."""
         return self.product(first, last)
 
-    def alone(self, view: DataspaceView, first: int, last: int) -> IntArray:
+    def unshared_factors(self, view: DataspaceView, first: int, last: int) -> IntArray:
         """Factors of the fanouts among these whose children do not share a dataspace."""
         key = "alone", view.place, first, last
-        return self.once(key, lambda: math.prod(self._alone(view.place, first, last), start=self._ones))
+        return self.once(
+            key, lambda: math.prod(self._unshared_by_stage(view.place, first, last), start=self._ones)
+        )
 
-    def _alone(self, place: int, first: int, last: int) -> Iterator[IntArray]:
+    def _unshared_by_stage(self, place: int, first: int, last: int) -> Iterator[IntArray]:
         """Factors of the fanouts whose children do not share a dataspace, by stage."""
-        return (self.frame.alone(place, stage)[self.members[stage]] for stage in range(first, last))
+        return (
+            self.frame.unshared_factors(place, stage)[self.members[stage]] for stage in range(first, last)
+        )
 
     def apart(self, view: DataspaceView, first: int, last: int) -> IntArray:
         """Factors of the fanouts whose children do not share a dataspace, at most."""
-        return self.alone(view, first, last)
+        return self.unshared_factors(view, first, last)
 
     def at_once(self, last: int, tiles: IntArray | None = None) -> IntArray:
         """Children of the stages up to before one that have something to do at some time, at least.
@@ -203,11 +207,11 @@ class Unrolled:
     ) -> IntArray:
         """Of those of a level, groups of children at a boundary that share a dataspace, likewise."""
         if self.frame.divides:
-            return self.copies(0, level) * self.alone(view, level, boundary)
+            return self.copies(0, level) * self.unshared_factors(view, level, boundary)
         used, all_of_them = self._ones, self._ones
         for stage in reversed(range(level, boundary)):
             used = with_full_ones(self._groups(view, stage), used, all_of_them)
-            all_of_them = all_of_them * self.alone(view, stage, stage + 1)
+            all_of_them = all_of_them * self.unshared_factors(view, stage, stage + 1)
         for stage in reversed(range(level)):
             used = with_full_ones(self._busy(tiles, stage), used, all_of_them)
             all_of_them = all_of_them * self.copies(stage, stage + 1)
@@ -267,14 +271,14 @@ class Loosest(Unrolled):
         """The least of any."""
         return math.prod(self.least[first:last], start=self._ones)
 
-    def alone(self, view: DataspaceView, first: int, last: int) -> IntArray:
+    def unshared_factors(self, view: DataspaceView, first: int, last: int) -> IntArray:
         """None."""
         return self._ones
 
     def apart(self, view: DataspaceView, first: int, last: int) -> IntArray:
         """The most of any."""
         every: Unrolled = self.__dict__["every"]
-        most: IntArray = every.alone(view, first, last).max(axis=0, keepdims=True)
+        most: IntArray = every.unshared_factors(view, first, last).max(axis=0, keepdims=True)
         return most
 
     def at_once(self, last: int, tiles: IntArray | None = None) -> IntArray:

@@ -1,4 +1,4 @@
-"""Words between levels, counted as the cost model does, with all sums remembered that mappings share."""
+"""Words between levels, counted as in the cost model; sums that mappings share are cached."""
 
 from __future__ import annotations
 
@@ -289,7 +289,7 @@ class ExecutedWords:
         orders
             Innermost first.
         shares
-            As of `start`.
+            See `start`.
         """
         place, outer, level = ends
         profiles = self._profiles_of(place, outer, level, lines, shares)

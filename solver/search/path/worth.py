@@ -1,4 +1,4 @@
-"""The objective of the paths through one row, by what their words cost in energy and in loads together."""
+"""The objective of the paths through one row, from the energy and the loads of their words together."""
 
 from __future__ import annotations
 

@@ -262,7 +262,7 @@ def _covered_words(component: Component, lattice: Lattice, tiles: dict[int, IntA
     return np.where(even, number * box, number)
 
 
-def bounding_box(space: DataspaceView, extents: IntArray) -> IntArray:
+def box_words(space: DataspaceView, extents: IntArray) -> IntArray:
     """Words of tiles of some extents, shape (tiles, dimensions)."""
     boxes = (box_along(component, extents.T) for component in space.components)
     words: IntArray = math.prod(boxes, start=np.ones(len(extents), dtype=np.int64))

@@ -95,7 +95,7 @@ def _with_next_level(
 def _parallel_so_far(mapspace: Mapspace, views: Sequence[DataspaceView], mask: KeepMask) -> bool:
     """Whether each dataspace takes no more than one branch of every ``!Parallel``, and one where it must.
 
-    The same of places of a memory; of those, the ones that keep nothing are the last ones.
+    Likewise for places of a memory, of which those that keep nothing come last.
     """
     level = len(mask) - 1
     for rules in mapspace.joint:

@@ -21,7 +21,7 @@ from solver.search.space.counts import CountLattice, numbers_of_tiles
 from solver.search.space.dataspaces import (
     DataspaceView,
     TileTables,
-    bounding_box,
+    box_words,
     tables,
     view,
 )
@@ -131,7 +131,7 @@ class SearchSpace:
 
     @cached_property
     def is_unruled(self) -> bool:
-        """Whether rules of the user's own look at fanouts alone, and none binds places of a memory."""
+        """Whether user-defined rules look at fanouts alone, and none binds places of a memory."""
         own = (rules.temporal for rules in self.mapspace.joint)
         return not (
             any(rules.factors or rules.inner or rules.outer for rules in own)
@@ -325,7 +325,7 @@ class SearchSpace:
         total: IntArray = np.zeros(len(extents), dtype=np.int64)
         for place in kept:
             size = self.levels[level].packing_of(self.views[place].name).size_per_value
-            words = bounding_box(self.views[place], extents)
+            words = box_words(self.views[place], extents)
             total += np.minimum(words, usable // max(1, size) + 1) * size
         return total
 

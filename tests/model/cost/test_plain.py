@@ -249,7 +249,7 @@ def test_cycles(change: dict[str, object], cycles: int) -> None:
 
 
 def test_cycles_of_many_steps_are_no_fewer_than_the_steps() -> None:
-    """As a double, 3 to the 38th is 89 less."""
+    """Rounded to a double, 3 to the 38th is 89 less."""
     problem = Problem("long", ("M",), (3**38,), (Dataspace("Z", ((Term("M"),),), read_write=True),))
     mapping = Mapping((StorageMapping((Loop("M", 3**38),), frozenset("Z")),))
     for bandwidth in (None, Fraction(1)):

@@ -2,7 +2,7 @@ from decimal import Decimal
 
 import pytest
 
-from model.energy import EnergyError, EnergyRequest, EnergyTables, load_compound_classes, price
+from model.energy import EnergyError, EnergyRequest, EnergyTables, load_compound_classes, price_component
 from model.energy.components import CompoundClasses, Library
 from model.text.reader import read_files
 from model.text.source import SpecError, source_ref
@@ -159,7 +159,7 @@ def test_classes_that_cannot_be_expanded_are_refused(parse, old, new, message):
     assert old in PAIR
     request = EnergyRequest("buffer", "pair", None, {"width": 8}, "storage")
     with pytest.raises(EnergyError) as caught:
-        price(request, EnergyTables(), classes_of(parse(PAIR.replace(old, new, 1))), PROCESS)
+        price_component(request, EnergyTables(), classes_of(parse(PAIR.replace(old, new, 1))), PROCESS)
     assert message in caught.value.message
     assert "cannot determine the energy of `buffer`" in caught.value.message
 
@@ -243,7 +243,7 @@ def reference_classes():
 )
 def test_the_reference_storages_expand_to_primitives(reference_classes, component_class, attributes):
     request = EnergyRequest("buffer", component_class, None, attributes, "storage")
-    prices = price(request, EnergyTables(), reference_classes, PROCESS)
+    prices = price_component(request, EnergyTables(), reference_classes, PROCESS)
     assert min(prices.read, prices.fill, prices.leak) > 0
     assert prices.fill == prices.update
     assert prices.area_um2 > 0
@@ -252,7 +252,7 @@ def test_the_reference_storages_expand_to_primitives(reference_classes, componen
 
 def test_the_reference_multiplier_accumulator_is_the_sum_of_its_parts(reference_classes):
     request = EnergyRequest("mac", "intmac", None, {"multiplier_width": 8, "adder_width": 32}, "compute")
-    prices = price(request, EnergyTables(), reference_classes, PROCESS)
+    prices = price_component(request, EnergyTables(), reference_classes, PROCESS)
     assert prices.compute == Decimal("0.3")
     assert "leak" not in prices.sources
 
@@ -286,7 +286,7 @@ def test_the_cycle_time_scales_the_leakage(reference_classes):
 def test_technology_must_come_from_somewhere(reference_classes):
     request = EnergyRequest("glb", "smartbuffer_SRAM", None, {"width": 64, "depth": 1024}, "storage")
     with pytest.raises(EnergyError, match="needs the attribute `technology`") as caught:
-        price(
+        price_component(
             request, EnergyTables(), reference_classes, {"technology": "SET ME", "global_cycle_seconds": 1e-9}
         )
     assert "top-level variables" in caught.value.hint
@@ -312,7 +312,7 @@ components:
     - {{name: compute, subcomponents: [{{name: wire, actions: [{{name: transfer}}]}}]}}
 """
     request = EnergyRequest("link", "link", None, {"width": 16}, "compute")
-    prices = price(request, EnergyTables(), classes_of(parse(text)), PROCESS)
+    prices = price_component(request, EnergyTables(), classes_of(parse(text)), PROCESS)
     assert prices.compute == Decimal("2.56")
     assert prices.remarks[: len(notes)] == notes
     assert not [note for note in prices.remarks[len(notes) :] if "wire" in note]

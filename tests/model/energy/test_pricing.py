@@ -2,7 +2,14 @@ from decimal import Decimal
 
 import pytest
 
-from model.energy import CompoundClasses, EnergyError, EnergyRequest, EnergyTables, load_tables, price
+from model.energy import (
+    CompoundClasses,
+    EnergyError,
+    EnergyRequest,
+    EnergyTables,
+    load_tables,
+    price_component,
+)
 from model.energy.components import load_compound_classes
 from model.text.reader import read_files
 from model.text.source import Span
@@ -33,7 +40,7 @@ def ask(component_class="SRAM", attributes=SRAM, kind="storage", name="glb", **m
 
 
 def prices_of(request, tables=None, variables=None):
-    return price(request, tables or EnergyTables(), CompoundClasses(), variables or {})
+    return price_component(request, tables or EnergyTables(), CompoundClasses(), variables or {})
 
 
 @pytest.fixture
@@ -266,7 +273,7 @@ def test_a_dram_of_no_type_is_an_lpddr4():
             "unknown component class `LPDDR5_DRAM`",
             "a DRAM has `class: DRAM` and a `type`",
         ),
-        ("storage", None, "does not say what it is made of", "subclass"),
+        ("storage", None, "is too general for an estimate", "subclass"),
     ],
 )
 def test_unknown_classes_are_refused_with_the_known_ones(component_class, subclass, message, hint):
@@ -281,7 +288,7 @@ def test_a_known_class_is_listed_once_though_files_define_it_too(parse):
     root = parse("components: {classes: [{name: intmac, subcomponents: []}]}")
     classes = load_compound_classes([root.get("components")], lambda _: None)
     with pytest.raises(EnergyError) as caught:
-        price(ask("flux"), EnergyTables(), classes, {})
+        price_component(ask("flux"), EnergyTables(), classes, {})
     names = caught.value.hint.removeprefix("known classes: ").partition(";")[0].split(", ")
     assert len(names) == len(set(names))
 

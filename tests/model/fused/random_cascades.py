@@ -184,7 +184,7 @@ def random_architecture(random: Random, cores: bool | None) -> Architecture:
 
 
 def with_tolls(random: Random, cascade: Cascade, outside: bool | None = None) -> Cascade:
-    """The same cascade with one or two tolls, which some of its tensors pay; Einsums without these have none.
+    """Add one or two tolls to a cascade, which some of its tensors pay; Einsums without these have none.
 
     `outside`: whether one lies between the outermost memory and the next one; None for anywhere.
     """

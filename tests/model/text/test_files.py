@@ -50,7 +50,10 @@ def test_a_missing_file_of_the_shipped_specs_tells_where_they_lie(write: Write):
 
 def test_a_directory(write: Write):
     write("specs/arch.yaml", "a: 1\n")
-    assert message_of("specs") == "error: specs is a directory, not a spec file"
+    assert message_of("specs").splitlines() == [
+        "error: specs is a directory, not a spec file",
+        "help: the command `network` maps the layers in a directory",
+    ]
 
 
 @pytest.mark.parametrize("text", ["", "\n \n"])

@@ -130,7 +130,7 @@ def looped(unit=1):
 
 ALL_DEFAULTS = KernelRequest()
 CP_SAT_ONLY = KernelRequest(engine=CP_SAT)
-"""As where toulbar2 is not installed."""
+"""What remains where toulbar2 is not installed."""
 
 
 @pytest.mark.parametrize("unit", [1, 10**20 + 1], ids=["one digit", "several"])

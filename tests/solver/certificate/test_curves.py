@@ -3,15 +3,19 @@
 import copy
 import json
 import random
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from model.extents import ANY, PERFECT
 from model.problem import Dataspace, Problem, Term
-from solver.certificate.canonical import CertificateError
-from solver.curves.certificate import curves_certificate
+from solver.certificate.canonical import CertificateError, canonical_sha256
+from solver.cli.curve_inputs import Reading, read_texts
+from solver.curves.certificate import certified_points, curves_certificate
+from solver.curves.fused import FusedPoint, fused_curve
 from solver.curves.network import Part, network_curve
+from solver.result import Clock
 from tests.mapspaces import matmul
 from tests.slow import few
 from tests.solver.certificate.checker import digested, verdict
@@ -180,3 +184,100 @@ def test_there_has_to_be_a_curve(document, tmp_path):
         curves_certificate([], ["python"])
     assert verdict(digested({**document, "curves": []}), tmp_path)[0] == "INVALID"
     assert verdict({**document, "seed": 1}, tmp_path)[0] == "INVALID"
+
+
+# Points of fused cascades
+
+TEXTS = ("T[m,n] = A[m,k] * B[k,n]", "C[m,l] = T[m,n] * D[n,l]")
+SIZES = {"m": 4, "k": 2, "n": 4, "l": 2}
+
+
+@pytest.fixture(scope="module")
+def fused_points() -> list[FusedPoint]:
+    cascade = read_texts(TEXTS, SIZES, Reading(None, PERFECT, {}, fuse=True), "{}").cascade
+    assert cascade is not None
+    points = fused_curve(cascade, [8 * size for size in (6, 10, 16, 40)], Clock(None), None, False).points
+    certified, others = certified_points(points)
+    assert (len(certified), others) == (4, [])
+    return certified
+
+
+@pytest.fixture(scope="module")
+def fused_document(fused_points) -> dict[str, Any]:
+    named = [("C", point) for point in fused_points]
+    return json.loads(json.dumps(curves_certificate([], ["python"], named)))
+
+
+def test_points_of_a_fused_cascade(fused_document, tmp_path):
+    found, reason = verdict(fused_document, tmp_path)
+    assert (found, "4 points of fused cascades" in reason) == ("VALID", True), reason
+    traffic = [own["point"][1] for own in fused_document["fused"]]
+    assert traffic == sorted(traffic, reverse=True)
+    assert traffic[-1] == 8 * (4 * 2 + 2 * 4 + 4 * 2 + 4 * 2)
+
+
+def less_traffic(doc):
+    doc["fused"][1]["point"][1] -= 8
+
+
+def a_smaller_fused_buffer(doc):
+    """Smaller than what the mapping takes."""
+    doc["fused"][2]["point"][0] = doc["fused"][1]["point"][0]
+
+
+def a_larger_buffer_than_the_bound_is_about(doc):
+    doc["fused"][0]["point"][0] = doc["proofs"][doc["fused"][0]["bound"]]["problem"]["rooms"][0] + 1
+
+
+def the_bound_of_a_larger_buffer(doc):
+    doc["fused"][0]["bound"] = doc["fused"][-1]["bound"]
+
+
+def a_proof_that_is_not_there(doc):
+    doc["fused"][0]["bound"] = len(doc["proofs"])
+
+
+def the_bound_of_another_cascade(doc):
+    own = copy.deepcopy(doc["proofs"][doc["fused"][0]["bound"]])
+    own["problem"]["tensors"][0]["name"] = "other"
+    own["problem_sha256"] = canonical_sha256(own["problem"])
+    doc["proofs"].append(digested(own))
+    doc["fused"][0]["bound"] = len(doc["proofs"]) - 1
+
+
+def a_higher_bound(doc):
+    doc["proofs"][doc["fused"][0]["bound"]]["bound"] += 8
+
+
+@pytest.mark.parametrize(
+    ("forge", "claim"),
+    [
+        (less_traffic, "the traffic is that of the mapping"),
+        (a_smaller_fused_buffer, "fit the on-chip memories"),
+        (a_larger_buffer_than_the_bound_is_about, "a buffer that is no smaller"),
+        (the_bound_of_a_larger_buffer, "the bound is the traffic"),
+        (a_proof_that_is_not_there, "points name proofs"),
+        (the_bound_of_another_cascade, "the same cascade"),
+        (a_higher_bound, "is the hash of the certificate"),
+    ],
+)
+def test_forged_points_of_a_fused_cascade(forge, claim, fused_document, tmp_path):
+    forged = copy.deepcopy(fused_document)
+    forge(forged)
+    found, reason = verdict(digested(forged), tmp_path)
+    assert (found, claim in reason) == ("INVALID", True), reason
+
+
+def test_a_price_that_is_no_word_does_not_round_the_bound_up(fused_document, tmp_path):
+    """The bound of a point is rounded up to what every cost is a multiple of, and no further."""
+    own = fused_document["proofs"][fused_document["fused"][0]["bound"]]
+    forged = copy.deepcopy(fused_document)
+    forged["proofs"].append(digested({**copy.deepcopy(own), "bound": own["bound"] - 8}))
+    forged["fused"][0]["bound"] = len(forged["proofs"]) - 1
+    found, reason = verdict(digested(forged), tmp_path)
+    assert (found, "the bound is the traffic" in reason) == ("INVALID", True), reason
+
+
+def test_points_that_are_not_proven_have_no_certificate(fused_points):
+    point = replace(fused_points[0], bound_bits=0)
+    assert certified_points([point, fused_points[1]]) == ([fused_points[1]], [(point, "not proven")])

@@ -244,7 +244,7 @@ def test_certificates_by_accelforges_rule(name: str, seed: int, objectives: tupl
 
 
 def ported(random: Random, cascade: Cascade) -> Cascade:
-    """The same cascade with ports that take other times for reads than for writes."""
+    """Give memories ports whose reads and writes take different times."""
     port = Port(Fraction(random.randint(0, 3), 3), Fraction(random.randint(0, 4), 2))
 
     def changed(node: StorageLevel | Fanout) -> StorageLevel | Fanout:

@@ -1,4 +1,4 @@
-"""Certificates under rules of the user's own: optima, forged claims, and how the checker reads rules."""
+"""Certificates under user-defined rules: optima, forged claims, and how the checker reads rules."""
 
 import copy
 from dataclasses import replace
@@ -200,7 +200,7 @@ def test_rules_are_read_alike():
 
 
 def test_a_rule_without_its_text_is_checked(document, tmp_path):
-    """As those of layers that were renamed."""
+    """Rules of renamed layers have no text."""
     bare = copy.deepcopy(document)
     for rule in bare["rules"]:
         rule["text"] = ""

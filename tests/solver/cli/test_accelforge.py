@@ -160,8 +160,7 @@ def test_remainders_on_an_arch_are_refused(words: tuple[str, ...], capsys: pytes
     found = document("map", "--einsum", "T", "w.yaml", "a.yaml", "--mapping", "m.yaml")
     assert found["factors"] == "perfect"
     assert (
-        "loops have perfect factors: remainders are not modelled on AccelForge architectures"
-        in found["notes"]
+        "factors are divisors only: remainders are not modelled on AccelForge architectures" in found["notes"]
     )
     assert main([*words, "w.yaml", "--einsum", "T", "--factors", "any"]) == 2
     assert "remainders are not modelled on AccelForge architectures" in capsys.readouterr().err

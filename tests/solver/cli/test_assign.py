@@ -364,8 +364,8 @@ def test_an_instance_of_the_contest_is_answered_in_its_form(tmp_path, capsys):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ((TINY, "--answer", "out.json"), "--answer writes the answer to an instance in JSON"),
-        (("own.json", TINY), "no other file goes with it"),
+        ((TINY, "--answer", "out.json"), "--answer needs an instance in JSON"),
+        (("own.json", TINY), "give no other files"),
         (("own.json", "--set", "a=1"), "has no variables to set"),
     ],
 )

@@ -15,6 +15,7 @@ from solver.curves.design import Design
 from solver.curves.einsum import traffic_curve
 from solver.curves.network import Part, network_curve
 from solver.report.curves import COLUMNS
+from solver.result import Status
 from tests.conftest import REPOSITORY
 from tests.mapspaces import matmul
 
@@ -62,8 +63,8 @@ def test_the_report_has_table_chart_and_answers(capsys):
     assert any("\u2800" < letter <= "\u28ff" for letter in text)
     assert re.search(r"^ +64 B .* A, B, Z$", text, re.MULTILINE)
     assert re.search(r"Traffic of at most 500 B needs a buffer of \d+ B", text)
-    assert "No buffer brings the traffic down to 10 B." in text
-    assert re.search(r"At 2\.0000 MAC/byte compute-bound from a buffer of", text)
+    assert "No buffer reduces the traffic to 10 B." in text
+    assert re.search(r"At 2\.0000 MAC/byte, a buffer of at least .* makes it compute-bound", text)
 
 
 def test_the_other_way_round_is_the_least_buffer(capsys):
@@ -108,7 +109,7 @@ def test_of_a_file_with_its_own_design_the_problem_counts(capsys, tmp_path):
         assert beside["curves"] == alone["curves"]
         assert alone["notes"] == []
         assert [note.split(": ", 1)[1] for note in beside["notes"]] == [
-            "`architecture`: left out, as only the problem counts"
+            "`architecture`: ignored, as only the problem is read"
         ]
     fused = document(capsys, str(paths[1]), *options, "--fuse", "--time-limit", "1", code=3)
     assert fused["curves"][0]["fused"]["points"]
@@ -181,6 +182,22 @@ def test_a_fused_chain_beside_its_einsums(capsys):
     assert less["unfused_bytes"] >= less["traffic_bytes"] >= more["traffic_bytes"]
 
 
+def test_proven_points_of_a_chain_have_a_certificate(capsys, tmp_path, monkeypatch):
+    path = tmp_path / "certificate.json"
+    options = ("--fuse", "--factors", "perfect", "--at", "1,12", "--certificate", str(path))
+    chain = (*CHAIN[:2], "m=2", "k=2", "n=2", "l=1")
+    assert main(["bound", *chain, *options, "--check"]) == 0
+    said = capsys.readouterr()
+    assert "no mapping is below the curves: 2 with " in said.out
+    assert "and 2 points of fused cascades" in said.out
+    assert "note: the certificate leaves out" not in said.err
+    assert main(["prove", str(path)]) == 0
+    monkeypatch.setattr("solver.curves.fused.FusedPoint.status", Status.FEASIBLE)
+    capsys.readouterr()
+    assert main(["bound", *chain, *options]) == 3
+    assert "note: the certificate leaves out Einsum, fused, at 12 B: not proven" in capsys.readouterr().err
+
+
 def test_fused_points_are_within_the_picture(capsys, tmp_path):
     """Also those at sizes where no Einsum alone needs as much."""
     options = ("--fuse", "--factors", "perfect", "--quiet", "--plot")
@@ -246,14 +263,14 @@ def test_layers_that_are_done_are_shown(capsys, monkeypatch, working_directory: 
         ((PRODUCT[0], "m=1000000000", "k=1", "n=1"), "m must be an integer from 1 to 999,999,999"),
         ((PRODUCT[0], "m=1.5", "k=1", "n=1"), "the size of m must be an integer"),
         ((PRODUCT[0], "m=4", "k=4"), "the size of `n` is not given"),
-        ((*PRODUCT, "q=3"), "no Einsum has an index q; there are k, m, n"),
+        ((*PRODUCT, "q=3"), "no Einsum has an index q; known indices are k, m, n"),
         ((*PRODUCT, "m=3"), "the size of m is given twice"),
         (("m=3",), "no Einsum is given as text"),
         (("Z[m = A[m]", "m=3"), "is not an Einsum, such as"),
         (("Z[m] = A[m*k] * B[k]", "m=3", "k=3"), "`m*k` is not a rank variable"),
         (("absent.yaml",), "there is no file absent.yaml"),
         ((*PRODUCT, "--macs", "3"), "--bandwidth and --macs must be given together"),
-        ((*PRODUCT, "--bits", "Q=3"), "--bits: there is no tensor Q; there are A, B, Z"),
+        ((*PRODUCT, "--bits", "Q=3"), "--bits: there is no tensor Q; known tensors are A, B, Z"),
         (
             ("specs/workloads/three_matmuls.yaml", "--fuse", "--bits", "4"),
             "--bits cannot be combined with --fuse",
@@ -273,7 +290,7 @@ def test_what_is_wrong_is_said(arguments, message, capsys):
 @pytest.mark.parametrize(
     ("option", "value", "message"),
     [
-        ("--capacity", "16Mi:256", "the least capacity is not below the most"),
+        ("--capacity", "16Mi:256", "the lower end is not below the upper one"),
         ("--capacity", "16Mi", "is not LEAST:MOST"),
         ("--at", "0", "is not a positive number"),
         ("--at", "64K", "is not a positive number"),

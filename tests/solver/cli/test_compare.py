@@ -70,7 +70,7 @@ def test_a_picture_is_drawn(tmp_path):
         (["--mapper", "nothing"], "not of the form module:Class"),
         (["--mappers", "random", "--option", "greedy.descents=2"], "no mapper 'greedy' runs"),
         (["--plot", "out.gif"], ".png, .svg, .pdf"),
-        (["--plot", "-"], "not written to stdout"),
+        (["--plot", "-"], "cannot be written to stdout"),
         (["--json", "-", "--csv", "-"], "the same path"),
     ],
 )

@@ -37,7 +37,7 @@ def test_tracebacks_are_there_for_those_who_ask(fails, capsys, monkeypatch):
 
 
 def import_error():
-    """As numpy raises it where its libraries do not fit."""
+    """The error that numpy raises where its libraries do not fit."""
     try:
         raise ImportError("libstdc++.so.6: failed to map segment from shared object")
     except ImportError as cause:

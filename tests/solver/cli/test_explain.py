@@ -84,7 +84,7 @@ def idle_units(row):
 def test_map_says_why_there_is_no_mapping(row, capsys):
     assert main(["map", idle_units(row), "--objective", "energy"]) == 4
     lines = capsys.readouterr().out.splitlines()
-    assert lines[1] == "Conflict: at most 3 compute units can be in use, 11 are required: 8 too few"
+    assert lines[1] == "Conflict: at most 3 compute units can be in use, but 11 are required: 8 too few"
     assert lines[0].startswith("INFEASIBLE no mapping satisfies all constraints")
     marked = [line.count("^") for line in lines if "^" in line]
     assert marked == [3, 3, 3, 3]

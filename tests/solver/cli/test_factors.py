@@ -36,7 +36,7 @@ def document():
 
 
 ENDS = (
-    "stopped by the default limit of 10 s on each search for remainders; --time-limit none runs until proven"
+    "stopped by the default limit of 10 s on each search for remainders (--time-limit none: run until proven;"
 )
 MORE = {"sweep": ("--set-attribute", "PE.meshX=4"), "compare": ("--mappers", "random", "--evaluations", "20")}
 BOUNDS = "R: 3, P: 4, C: 4, M: 6"

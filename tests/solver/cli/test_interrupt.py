@@ -13,7 +13,7 @@ from solver.__main__ import follows_interrupt, main
 from solver.cli.progress import SIGNALS, interruptible
 
 HANGS_S = 600
-"""As long as a test waits for what must come."""
+"""How long a test waits for an event that must come."""
 
 TWO_SIGNALS = f"""
 import multiprocessing, os, signal, time

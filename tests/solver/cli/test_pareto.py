@@ -154,7 +154,7 @@ def test_the_keys_do_not_depend_on_the_status():
         (["--pareto", "--certificate", "out.json"], "--certificate needs a single best mapping"),
         (["--plot", "out.gif"], ".png, .svg, .pdf"),
         (["--pareto", "--plot", "out.gif"], ".png, .svg, .pdf"),
-        (["--pareto", "--plot", "-"], "not written to stdout"),
+        (["--pareto", "--plot", "-"], "cannot be written to stdout"),
         (["--pareto", "--plot", "no/such/out.svg"], "there is no directory"),
     ],
 )

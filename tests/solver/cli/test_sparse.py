@@ -309,13 +309,13 @@ def test_rules_of_the_users_own(ruled, tmp_path, capsys):
     best = json.loads(out.read_text())
     assert best["levels"][1]["dataspaces"]["B"]["size_words"] <= 16
     assert main(["check", str(ruled)]) == 2
-    assert "the mapping breaks a user-defined constraint: words(buffer, B) <= 16" in capsys.readouterr().err
+    assert "the mapping violates a user-defined constraint: words(buffer, B) <= 16" in capsys.readouterr().err
 
 
 def test_rules_are_not_certified_of_sparse_data(ruled, tmp_path, capsys):
     command = ["map", str(ruled), "--objective", "energy", "--certificate", str(tmp_path / "claim.json")]
     assert main(command) == 2
-    message = "the checker knows no rules of the user's own on mappings of sparse data"
+    message = "the checker does not support user-defined rules on sparse data"
     assert message in capsys.readouterr().err
 
 
@@ -333,7 +333,7 @@ def test_sparse_data_have_remainders(tmp_path, capsys):
 def test_sparse_data_have_perfect_factors_unless_remainders_are_asked_for(capsys):
     assert main(["map", str(SPEC), "--objective", "energy"]) == EXIT_OPTIMAL
     out = capsys.readouterr().out
-    assert "for sparse data, remainders need --factors any" in out
+    assert "on sparse data, remainders need --factors any" in out
     assert "without remainders is" not in out
 
 

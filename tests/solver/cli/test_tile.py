@@ -205,7 +205,7 @@ def test_specs_are_read_as_other_commands_read_them(capsys):
 def test_a_mapping_that_the_spec_does_not_allow_is_said(capsys):
     code, text = _run(_onto("tpu_like"), capsys)
     assert code == 0
-    assert "note: the spec does not allow this mapping: it breaks" in text
+    assert "note: the spec does not allow this mapping: it violates" in text
 
 
 def test_onto_an_architecture_of_another_kind(capsys):

@@ -98,7 +98,7 @@ def test_a_component_may_ask_for_it(spec, capsys):
 
 @pytest.mark.parametrize("name", ["--mapping", "--mapped-spec"])
 def test_mappings_are_written_and_read(name, spec, capsys):
-    """As targets of places, and as a spec for Timeloop in which each place is a component."""
+    """A mapping names places as targets; a spec for Timeloop has a component for each place."""
     assert main(["map", spec(), *UNEVEN, *ENERGY, name, "out.yaml", "--json", "out.json"]) == 0
     found = document()
     assert ("does not check" in capsys.readouterr().err) == (name == "--mapped-spec")
@@ -140,7 +140,7 @@ def test_constraints_bind_the_loops_of_all_places(spec, capsys):
         "keep: [A, B, Z]}\n      temporal: {factors: [K=1, M<=2], permutation: [N, M, K]}",
     )
     assert main(["evaluate", spec(one), *UNEVEN, "--mapping", "m.yaml"]) == EXIT_INVALID
-    assert "at all places of `buffer` together breaks the constraint" in capsys.readouterr().err
+    assert "at all places of `buffer` together violates the constraint" in capsys.readouterr().err
 
 
 def test_tiles_that_do_not_fit_together_are_said_place_by_place(spec, capsys):

@@ -80,7 +80,7 @@ def test_a_broken_rule_makes_a_mapping_invalid(folder, capsys):
 
 def test_check_refuses_a_mapping_that_breaks_a_rule_and_lists_rules(folder, capsys):
     assert main(["check", "both.yaml"]) not in (EXIT_OPTIMAL, EXIT_INFEASIBLE)
-    assert "the mapping breaks a user-defined constraint: tile of buffer" in capsys.readouterr().err
+    assert "the mapping violates a user-defined constraint: tile of buffer" in capsys.readouterr().err
     assert main(["check", "spec.yaml"]) == EXIT_OPTIMAL
     assert "spatial of PE: instances >= 0.75 * fanout" in capsys.readouterr().out
 

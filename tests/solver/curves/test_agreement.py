@@ -15,3 +15,8 @@ def test_curves_agree_with_searches_and_the_checker(seed):
     found = SCRIPT["compared"](seed, 6, 60.0)
     assert found.wrong == []
     assert found.equal > 0
+
+
+def test_curves_agree_with_enumeration():
+    console = SCRIPT["Console"](quiet=True)
+    assert SCRIPT["enumerated"](6, 100, console) == 0

@@ -3,74 +3,28 @@
 import random
 import re
 from bisect import bisect_right
+from itertools import chain
 
 import pytest
 
-from model.counting.words import tile_words
 from model.extents import ANY, PERFECT
 from model.problem import Dataspace, Problem, Term
-from solver.curves.design import Design
-from solver.curves.einsum import Curve, traffic_curve
+from solver.curves.einsum import _Search, traffic_curve
+from solver.curves.steps import Sums
 from solver.result import Options, Status, TooLargeError
 from solver.search.stopping import Stopped
 from solver.stages import map_einsum
-from tests.bruteforce import count_mappings, valid_mappings
 from tests.conftest import REPOSITORY
+from tests.curves import design_of, enumerated_steps, small_design, steps_of
 from tests.mapspaces import matmul
 from tests.slow import few
-from tests.strategies import EINSUMS
-
-
-def design_of(problem: Problem, factors: str = ANY, **bits: int) -> Design:
-    return Design(problem, {space.name: bits.get(space.name, 8) for space in problem.dataspaces}, factors)
-
-
-def enumerated(design: Design) -> list[tuple[int, int]]:
-    """The staircase of all mappings: pairs of a capacity and the traffic."""
-    problem, found = design.problem, []
-    for priced in valid_mappings(design.mapspace, innermost_orders=False):
-        buffer = priced.mapping.nodes[1]
-        extents = {loop.dim: loop.bound for loop in buffer.temporal}
-        tile = {dim: min(extents.get(dim, 1), bound) for dim, bound in problem.bound.items()}
-        kept = [space for space in problem.dataspaces if space.name in buffer.keep]
-        room = sum(tile_words(space, tile) * design.bits[space.name] // design.unit_bits for space in kept)
-        found.append((room, priced.energy))
-    front: list[tuple[int, int]] = []
-    for room, traffic in sorted(found):
-        if not front or traffic < front[-1][1]:
-            front.append((room, traffic))
-    return front
-
-
-def staircase(curve: Curve) -> list[tuple[int, int]]:
-    return [(point.capacity, point.traffic) for point in curve.points]
-
-
-FEW_MAPPINGS = 800
-"""Enumeration takes about a millisecond for each."""
-
-
-def random_design(seed: int, factors: str) -> Design:
-    """Draw an Einsum with three loops at most, so that these are long although there are few mappings."""
-    drawn = random.Random(seed)
-    spaces = drawn.choice(EINSUMS)(drawn)
-    dims = tuple(sorted({dim for space in spaces for dim in space.dims}))
-    places = drawn.sample(range(len(dims)), min(len(dims), 3))
-    sizes = [drawn.randint(3, 6) for _ in places]
-    while True:
-        bound = {dims[place]: size for place, size in zip(places, sizes, strict=True)}
-        bounds = tuple(bound.get(dim, 1) for dim in dims)
-        design = design_of(Problem("random", dims, bounds, spaces), factors)
-        if count_mappings(design.mapspace, FEW_MAPPINGS, innermost_orders=False) <= FEW_MAPPINGS:
-            return design
-        sizes[sizes.index(max(sizes))] -= 1
 
 
 @pytest.mark.parametrize("factors", [ANY, PERFECT])
 @pytest.mark.parametrize("seed", few(range(60), 8))
 def test_the_curve_is_that_of_all_mappings(seed: int, factors: str):
-    design = random_design(seed, factors)
-    assert staircase(traffic_curve(design)) == enumerated(design)
+    design = small_design(seed, factors)
+    assert steps_of(traffic_curve(design)) == enumerated_steps(design)
 
 
 @pytest.mark.parametrize(("stride", "dilation"), [(1, 2), (2, 1), (3, 2), (2, 3)])
@@ -78,7 +32,7 @@ def test_windows_whose_tiles_have_holes(stride: int, dilation: int):
     rows = ((Term("P", stride), Term("R", dilation)),)
     window = (Dataspace("W", ((Term("R"),),)), Dataspace("I", rows), Dataspace("O", ((Term("P"),),), True))
     design = design_of(Problem("row", ("P", "R"), (11, 4), window))
-    assert staircase(traffic_curve(design)) == enumerated(design)
+    assert steps_of(traffic_curve(design)) == enumerated_steps(design)
 
 
 def test_the_smallest_of_as_many_tiles_is_not_the_best():
@@ -99,13 +53,13 @@ def test_a_dimension_that_indexes_two_ranks():
     """Diagonal blocks: the words of all tiles together depend on their extents."""
     spaces = (Dataspace("A", ((Term("M"),), (Term("M"),))), Dataspace("Z", ((Term("M"),),), True))
     design = design_of(Problem("diagonal", ("M",), (11,), spaces))
-    assert staircase(traffic_curve(design)) == enumerated(design)
+    assert steps_of(traffic_curve(design)) == enumerated_steps(design)
 
 
 def test_values_of_several_sizes():
     design = design_of(matmul(4, 3, 3), A=8, B=16, Z=32)
     assert design.unit_bits == 8
-    assert staircase(traffic_curve(design)) == enumerated(design)
+    assert steps_of(traffic_curve(design)) == enumerated_steps(design)
 
 
 SLIDING = (
@@ -129,7 +83,7 @@ def test_a_curve_falls_from_no_reuse_to_every_word_once():
     first, last = curve.points[0], curve.points[-1]
     assert (first.capacity, first.traffic) == (0, 2 * 24_000 + 2 * 24_000 - 40 * 30)
     assert last.traffic == 40 * 30 + 30 * 20 + 40 * 20
-    pairs = staircase(curve)
+    pairs = steps_of(curve)
     assert pairs == sorted(pairs, key=lambda own: (own[0], -own[1]))
     assert len({traffic for _, traffic in pairs}) == len(pairs)
 
@@ -192,3 +146,37 @@ def test_what_is_too_large_is_refused():
 def test_a_curve_can_be_stopped():
     with pytest.raises(Stopped):
         traffic_curve(design_of(matmul(100, 100, 100)), lambda: True)
+
+
+@pytest.mark.parametrize("factors", [ANY, PERFECT])
+@pytest.mark.parametrize("seed", few(range(40), 8))
+def test_sums_of_a_dimension_alone_are_those_of_the_cost_model(seed, factors, monkeypatch):
+    drawn = random.Random(seed)
+
+    def term(dim: str) -> Term:
+        return Term(dim, drawn.choice((1, 1, 2, 3, -2)))
+
+    spaces = (
+        Dataspace("A", ((term("m"),), (Term("k"),))),
+        Dataspace("B", ((term("k"),), (Term("n"), Term("q")))),
+        Dataspace("Z", ((Term("m"),), (term("n"),)), read_write=True),
+    )
+    bounds = (drawn.randint(1, 30), drawn.randint(1, 20), drawn.randint(1, 9), drawn.choice((1, 3)))
+    design = design_of(Problem("product", ("m", "n", "k", "q"), bounds, spaces), factors)
+    in_closed_form = _Search(design, lambda: False)._single.sums
+    monkeypatch.setattr(_Search, "_coefficient_alone", lambda *_: None)
+    counted = _Search(design, lambda: False)._single.sums
+    for own, other in zip(chain(*in_closed_form), chain(*counted), strict=True):
+        assert _listed(own) == _listed(other)
+
+
+def _listed(sums: Sums) -> list[object]:
+    tables = (sums.visits, sums.touched, sums.first, *sums.staying.values(), *sums.fresh.values())
+    return [sums.dims, sums.is_indexed, *sums.staying, *sums.fresh, *(own.tolist() for own in tables)]
+
+
+def test_a_long_dimension_alone_takes_no_time(monkeypatch):
+    """Tiles of it are counted all at once: none is a row of its own."""
+    monkeypatch.setattr(_Search, "_row", lambda *_: pytest.fail("tiles are counted one by one"))
+    curve = traffic_curve(design_of(matmul(999_999_937, 2, 3)))
+    assert steps_of(curve)[-1] == (11, 5 * 999_999_937 + 6)

@@ -108,6 +108,15 @@ def test_fused_points_that_are_stopped_are_not_proven(cascade: Cascade):
     assert all(point.status is not Status.OPTIMAL for point in curve.points)
 
 
+def test_points_that_there_is_no_time_for_have_the_bound_of_a_larger_buffer(cascade: Cascade):
+    heard: list[int] = []
+    curve = fused_curve(cascade, [128, 256, 1 << 14], Clock(None, lambda: len(heard) > 0), heard.append)
+    assert [point.capacity_bits for point in curve.points] == [128, 256, 1 << 14]
+    assert heard == [1 << 14]
+    assert {point.bound_bits for point in curve.points} == {curve.points[-1].bound_bits}
+    assert [point.status for point in curve.points[:2]] == [Status.UNKNOWN] * 2
+
+
 def test_without_intermediates_fusion_changes_nothing(cascade: Cascade):
     alone = replace(cascade, einsums=cascade.einsums[:1])
     problem = alone.einsums[0].problem

@@ -4,7 +4,7 @@ from functools import cache
 from itertools import islice
 
 from model.cost.batch import BatchEvaluator, encode
-from solver.explain.constraints import droppable, without
+from solver.explain.constraints import droppable, without_parts
 from solver.formulation.requirements import constraints_of
 from tests.bruteforce import enumerate_mappings
 from tests.strategies import random_mapspaces
@@ -32,7 +32,7 @@ def allows_a_mapping(mapspace):
 
 def feasible_without(mapspace, dropped):
     """Whether a mapping satisfies all constraints but `dropped`; None when there are too many to try."""
-    verdicts = [allows_a_mapping(space) for space in without(mapspace, dropped)]
+    verdicts = [allows_a_mapping(space) for space in without_parts(mapspace, dropped)]
     return True if True in verdicts else None if None in verdicts else False
 
 

@@ -11,10 +11,10 @@ from model.counting.words import tile_words
 from model.mapspace import TemporalRules
 from model.source_ref import SourceRef
 from solver.explain import constraint_costs
-from solver.explain.constraints import without
+from solver.explain.constraints import without_parts
 from solver.explain.costs import clauses
 from solver.explain.wording import clause_text
-from solver.formulation.requirements import Capacity
+from solver.formulation.requirements import TileCapacity
 from solver.result import ContradictionError, Options, Status, Termination
 from solver.stages import map_einsum
 from tests.bruteforce import count_mappings, optima, optimum
@@ -44,7 +44,7 @@ def test_enumeration_agrees(mapspace):
     for clause in clauses(mapspace):
         cost = costs.pop(clause_text(clause, mapspace))
         assert cost.proven
-        spaces = without(mapspace, clause)
+        spaces = without_parts(mapspace, clause)
         if sum(count_mappings(s, LARGEST, innermost_orders=False) for s in spaces) <= LARGEST:
             assert cost.result.value == least_energy(spaces)
     assert not costs
@@ -67,7 +67,7 @@ def test_every_figure_is_of_the_best_in_order(mapspace):
             place = next((place for place, (today, best) in enumerate(pairs) if best != today), 0)
             today, best = pairs[place]
             assert (cost.objective, cost.share) == (report.baseline.objectives[place], (today - best) / today)
-        spaces = without(mapspace, clause)
+        spaces = without_parts(mapspace, clause)
         if sum(count_mappings(s, FEW, innermost_orders=False) for s in spaces) <= FEW:
             assert [values(cost.result) for cost in costs] == least(spaces)
 
@@ -159,7 +159,7 @@ def test_a_lifted_capacity_has_room_for_all_values_of_their_sizes():
     nodes = list(architecture.nodes)
     nodes[architecture.storage_indices[level]] = wide
     changed = replace(mapspace, architecture=replace(architecture, nodes=tuple(nodes)))
-    (lifted,) = without(changed, [Capacity(level, wide)])
+    (lifted,) = without_parts(changed, [TileCapacity(level, wide)])
     found = lifted.architecture.levels[level]
     weights = tile_words(mapspace.problem.dataspace("Weights"), mapspace.problem.bound)
     assert found.usable_words >= 1000 * weights

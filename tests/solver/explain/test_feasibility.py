@@ -11,7 +11,7 @@ from model.mapspace import FactorRule, Mapspace
 from solver.cpsat import ModelError, RangeError
 from solver.explain import diagnose
 from solver.explain.feasibility import Feasibility, Verdict, holds
-from solver.formulation.requirements import Capacity, Parallelism, constraints_of
+from solver.formulation.requirements import Parallelism, TileCapacity, constraints_of
 from solver.result import ContradictionError, Options, Status
 from solver.search import map_by_bounds
 from tests.mapspaces import copies
@@ -86,7 +86,7 @@ def test_large_tiles_are_counted_to_the_word(extent, spare, verdict):
     # Above LARGEST_LIMIT words, the larger of the two is left to cuts.
     rules = tuple(FactorRule(dim, "=", 1) for dim in ("D0", "D1"))
     mapspace = copies((extent, extent), 2 * extent**2 + spare, 1, tile_rules=rules)
-    (capacity,) = (c for c in constraints_of(mapspace) if isinstance(c, Capacity))
+    (capacity,) = (c for c in constraints_of(mapspace) if isinstance(c, TileCapacity))
     assert decide(mapspace).verdict is verdict
     assert decide(mapspace, [capacity]).verdict is Verdict.FEASIBLE
 
@@ -102,8 +102,8 @@ def test_many_units_are_counted_one_by_one(units, more, verdict):
 def test_a_storage_without_room_keeps_nothing():
     mapspace = copies((4,), 1, 1)
     node = StorageLevel("buffer", size_words=1, multiple_buffering=Fraction(2))
-    capacity = Capacity(1, node)
-    others = [c for c in constraints_of(mapspace) if not isinstance(c, Capacity)]
+    capacity = TileCapacity(1, node)
+    others = [c for c in constraints_of(mapspace) if not isinstance(c, TileCapacity)]
     assert Feasibility(mapspace).decide([*others, capacity]).verdict is Verdict.INFEASIBLE
     assert Feasibility(mapspace).decide([capacity]).verdict is Verdict.FEASIBLE
 

@@ -9,9 +9,9 @@ from solver.explain import Verdict, diagnose, explanation
 from solver.explain import levers as levers_module
 from solver.explain.explanation import Conflict, find_conflicts
 from solver.explain.feasibility import Feasibility
-from solver.explain.levers import levers, nearest
+from solver.explain.levers import levers, nearest_sufficient
 from solver.explain.wording import change_text
-from solver.formulation.requirements import Capacity, Parallelism, constraints_of
+from solver.formulation.requirements import Parallelism, TileCapacity, constraints_of
 from solver.result import Clock
 from tests.mapspaces import copies
 from tests.solver.explain.row import PE_FACTORS, SPAD, factors, mapspace_of, pe, share, spad
@@ -134,15 +134,15 @@ def test_conflicts_that_share_a_line_are_not_two(monkeypatch):
 
     def blames_capacities(feasibility, constraints):
         asked.append([type(constraint).__name__ for constraint in constraints])
-        own = tuple(c for c in constraints if isinstance(c, Capacity) and c.storage.name == "weight_spad")
+        own = tuple(c for c in constraints if isinstance(c, TileCapacity) and c.storage.name == "weight_spad")
         return Conflict(own, irreducible=True)
 
     monkeypatch.setattr(explanation, "find_conflict", blames_capacities)
     mapspace = mapspace_of(spad(8, ", min_utilization: 0.9"))
     list(find_conflicts(Feasibility(mapspace), constraints_of(mapspace), most=2))
     first, second = asked
-    assert (first.count("Utilization"), first.count("Capacity")) == (1, 3)
-    assert (second.count("Utilization"), second.count("Capacity")) == (0, 2)
+    assert (first.count("Utilization"), first.count("TileCapacity")) == (1, 3)
+    assert (second.count("Utilization"), second.count("TileCapacity")) == (0, 2)
 
 
 def test_the_arithmetic_is_that_of_the_conflict_alone():
@@ -177,7 +177,7 @@ def test_an_axis_that_is_not_written_is_not_blamed_but_counted():
         pe("factors: [P=1, C=4], permutation: [M, C, R], split: 1"),
     ]
     (reason,) = diagnose(mapspace_of(*edits)).reasons
-    assert reason.text == "`PE` needs at least 4 children along Y, there is 1: 3 too few"
+    assert reason.text == "`PE` needs at least 4 children along Y, but there is 1: 3 too few"
     texts = [statement.text for statement in reason.constraints]
     assert "C=4 in the spatial loops of `PE`" in texts
     assert not any("wide" in text for text in texts)
@@ -212,10 +212,10 @@ def test_shares_are_rounded_down():
 def test_a_stopped_search_for_a_value_says_that_it_is_not_exact():
     mapspace = copies((2**10,), 4, 1, tile_rules=(FactorRule("D0", "=", 1),))
     constraints = constraints_of(mapspace)
-    (capacity,) = (c for c in constraints if isinstance(c, Capacity))
+    (capacity,) = (c for c in constraints if isinstance(c, TileCapacity))
     budget = iter([False, False])
     feasibility = Feasibility(mapspace, stop=lambda: next(budget, True))
-    found = nearest(feasibility, [c for c in constraints if c != capacity], capacity)
+    found = nearest_sufficient(feasibility, [c for c in constraints if c != capacity], capacity)
     assert (found.value, found.exact) == (2**11, False)
 
 

@@ -9,7 +9,7 @@ from model.mapspace import FactorRule
 from model.numbers import divisors
 from model.problem import Dataspace, Problem, Term
 from solver.explain.feasibility import Feasibility, Verdict, least_oversize
-from solver.formulation.requirements import Capacity, constraints_of
+from solver.formulation.requirements import TileCapacity, constraints_of
 from tests.mapspaces import copies
 
 BOUNDS = {"M": 36, "N": 48, "R": 3}
@@ -54,7 +54,7 @@ def test_what_is_too_large_for_a_capacity_is_too_large_for_a_smaller_one(monkeyp
     rule = FactorRule("D0", "<=", 1)  # so that tiles are not small by chance
     mapspace = copies((64, 64), 1000, 1, tile_rules=(rule,))
     feasibility = Feasibility(mapspace, largest_limit=0)
-    (capacity,) = (own for own in constraints_of(mapspace) if isinstance(own, Capacity))
+    (capacity,) = (own for own in constraints_of(mapspace) if isinstance(own, TileCapacity))
     others = [own for own in constraints_of(mapspace) if own != capacity]
     solved = []
     solve = feasibility._numbers.checked.solve

@@ -13,9 +13,9 @@ from model.mapspace import FactorRule
 from solver.explain import Verdict, diagnose
 from solver.explain.explanation import find_conflict
 from solver.explain.feasibility import Feasibility, holds
-from solver.explain.levers import nearest
+from solver.explain.levers import nearest_sufficient
 from solver.formulation.integers import LARGEST_BOUND, LARGEST_LIMIT
-from solver.formulation.requirements import Capacity, FactorLimit, Parallelism, constraints_of
+from solver.formulation.requirements import FactorLimit, Parallelism, TileCapacity, constraints_of
 from tests.mapspaces import copies
 from tests.solver.explain.enumeration import all_but, allows_a_mapping, feasible_without
 from tests.strategies import random_mapspaces_with_remainders
@@ -81,7 +81,7 @@ def test_nearest_factors_are_those_of_an_enumeration():
         constraints, feasibility = constraints_of(mapspace), Feasibility(mapspace)
         for limit in (c for c in constraints if isinstance(c, FactorLimit)):
             value, bound = limit.rule.value, mapspace.problem.bound[limit.rule.dim]
-            suffices = nearest(feasibility, [c for c in constraints if c != limit], limit)
+            suffices = nearest_sufficient(feasibility, [c for c in constraints if c != limit], limit)
             if suffices is None or limit.rule.value == 1:
                 continue
             assert allows_a_mapping(with_factor(mapspace, limit, suffices.value)) is not False
@@ -109,7 +109,7 @@ def test_factors_need_only_reach_the_bound():
 def test_a_product_beyond_the_bound_is_a_conflict():
     rules = (FactorRule("D0", "=", 7), FactorRule("D0", ">=", 8))
     (reason,) = diagnose(any_copies((13,), 100, 1, tile_rules=rules)).reasons
-    assert reason.text == "the factors of D0 that these lines allow cannot cover its bound 13, or go beyond"
+    assert reason.text == "the factors of D0 that these lines allow cover less than its bound 13, or more"
 
 
 @pytest.mark.parametrize(("units", "verdict"), [(17, Verdict.FEASIBLE), (18, Verdict.INFEASIBLE)])
@@ -128,7 +128,7 @@ def test_large_tiles_are_counted_to_the_word(spare, verdict):
     rules = tuple(FactorRule(dim, "<=", 3) for dim in ("D0", "D1"))
     extent = 3 * 2**12 + 1
     mapspace = any_copies((extent, extent), 2 * (2**12 + 1) ** 2 + spare, 1, tile_rules=rules)
-    (capacity,) = (c for c in constraints_of(mapspace) if isinstance(c, Capacity))
+    (capacity,) = (c for c in constraints_of(mapspace) if isinstance(c, TileCapacity))
     assert diagnose(mapspace, with_reasons=False).verdict is verdict
     assert Feasibility(mapspace).decide([c for c in constraints_of(mapspace) if c != capacity]).witness
 

@@ -40,7 +40,7 @@ def found(mapspace: Mapspace, objectives: tuple[str, ...]) -> tuple[int, ...] | 
 
 
 def enumerated(mapspace: Mapspace, objectives: tuple[str, ...]) -> object:
-    """The same by enumeration."""
+    """Enumerate all mappings and return the best values of the objectives, or None."""
     (best,) = optima(mapspace, [objectives])
     return None if best is None else best[0]
 

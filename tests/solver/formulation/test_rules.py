@@ -1,4 +1,4 @@
-"""CP-SAT under rules of the user's own, of all kinds, against complete enumeration."""
+"""CP-SAT under user-defined rules, of all kinds, against complete enumeration."""
 
 from dataclasses import replace
 from random import Random

@@ -124,7 +124,7 @@ def test_a_copy_takes_room_as_soon_as_a_source_below_more_loops():
 
 
 def test_a_copy_whose_tensors_have_other_ranks():
-    """As much is read as the source has, and written as the copy has; loops run over common ranks."""
+    """Reads follow the size of the source, writes that of the copy; loops run over common ranks."""
     shape = ("T[m,g] = A[m,g]", "X[e,g] <- T[m,g]", "Z[e,g] = X[e,g] W[g]")
     cascade = cascade_of(shape, {"m": 2, "e": 3, "g": 4}, HARDWARE)
     optima = BruteForce(cascade, even=True, divided=True).optima(("energy", "edp"))

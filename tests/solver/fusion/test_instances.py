@@ -83,7 +83,7 @@ def test_several_buffers_with_several_places():
 
 
 def ruled(cascade: Cascade, *rules: SpatialRules, mesh: tuple[int, int]) -> Cascade:
-    """The same cascade with rules on each Einsum's spatial loops, and cores on a mesh."""
+    """Add rules on each Einsum's spatial loops, and cores on a mesh."""
     (cores,) = cascade.einsums[0].mapspace.architecture.fanouts
     cores, einsums = replace(cores, mesh_x=mesh[0], mesh_y=mesh[1]), []
     for einsum, own in zip(cascade.einsums, rules, strict=True):

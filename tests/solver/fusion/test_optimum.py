@@ -89,7 +89,7 @@ def test_the_optimum_with_several_places_of_the_buffer(name: str, seed: int, obj
 
 
 def uneven(cascade: Cascade) -> Cascade:
-    """The same cascade with a place of the buffer for each dataspace."""
+    """Give each dataspace a place of its own in the buffer."""
     memories = frozenset(("GLB",))
     return replace(cascade, einsums=tuple(replace(e, memories_with_places=memories) for e in cascade.einsums))
 
@@ -109,7 +109,7 @@ def test_the_optimum_by_accelforges_rule(name: str, seed: int, objectives: tuple
 
 
 def by_place(cascade: Cascade) -> Cascade:
-    """The same cascade counted by AccelForge's rule, without latencies of networks."""
+    """Count a cascade by AccelForge's rule, without latencies of networks."""
     einsums = []
     for einsum in cascade.einsums:
         architecture = einsum.mapspace.architecture

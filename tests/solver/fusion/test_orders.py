@@ -14,7 +14,7 @@ from model.mapspace import KeepRules
 from model.orders import in_hardware_order
 from solver.fusion import FusionLimits, NotSearchedError, fuse_cascade
 from solver.result import Status
-from solver.search.path.floors import least_costs
+from solver.search.path.floors import cost_floors
 from tests.fused_orders import OrderedBruteForce, every_nest, ordered_cascade
 from tests.model.fused.random_cascades import SHAPES, cascade_of
 from tests.orders import priced, small_orders
@@ -104,7 +104,7 @@ def test_other_counting_rules_are_refused():
 def test_floors_in_the_order_of_the_hardware_hold_in_any_order(seed: int):
     mapspace = small_orders(Random(f"floor{seed}"), 1200)
     every = priced(mapspace)
-    energy, cycles = least_costs(in_hardware_order(mapspace), lambda: False)
+    energy, cycles = cost_floors(in_hardware_order(mapspace), lambda: False)
     for own in every:
         assert energy * (1 - 1e-9) <= own[0]
         assert cycles * (1 - 1e-9) <= own[1]

@@ -21,7 +21,7 @@ UNLIKE = FusionLimits(equal_parts=False)
 
 
 def with_remainders(cascade: Cascade) -> Cascade:
-    """The same cascade with any factors."""
+    """Allow any factors in a cascade."""
     mapspaces = (replace(einsum.mapspace, factors=ANY) for einsum in cascade.einsums)
     pairs = zip(cascade.einsums, mapspaces, strict=True)
     return replace(cascade, einsums=tuple(replace(einsum, mapspace=own) for einsum, own in pairs))

@@ -89,7 +89,7 @@ def test_the_optimum_with_stores_in_registers_by_accelforges_rule(name: str, see
 
 
 def only_tensors(cascade: Cascade) -> Cascade:
-    """The same cascade with registers for tensors between Einsums alone: one place does for these."""
+    """Add registers that keep only tensors between Einsums: one place suffices for these."""
     einsums = []
     for einsum in cascade.einsums:
         others = {a.dataspace for a in einsum.accesses if a.tensor not in cascade.intermediates}

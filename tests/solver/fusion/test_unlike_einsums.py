@@ -101,14 +101,14 @@ def read(folder: Path, workload: str, arch: str | Path, costs: Path | None = Non
 
 
 def with_own_clocks(cascade: Cascade) -> Cascade:
-    """The same cascade with Einsums whose cycles take different times."""
+    """Give the Einsums of a cascade cycles of different lengths."""
     lengths = (1 + sum(own.problem.bounds) % 4 for own in cascade.einsums)
     pairs = zip(cascade.einsums, lengths, strict=True)
     return replace(cascade, einsums=tuple(replace(own, cycle_length=length) for own, length in pairs))
 
 
 def with_least_use(cascade: Cascade) -> Cascade:
-    """The same cascade with Einsums that have to use two instances of the array, or one dimension alone."""
+    """Require each Einsum to use two instances of the array, or one dimension alone."""
     einsums = []
     for place, einsum in enumerate(cascade.einsums):
         own, dim = einsum.mapspace, sorted(einsum.problem.dims)[-1]
@@ -304,13 +304,13 @@ def test_values_of_several_sizes(tmp_path: Path):
     assert [own.word_bits for own in registers] == [8, 8, 8]
     assert [own.size_words for own in registers] == [1, 1, 2]
     result = fuse_cascade(cascade, "latency", Options(time_limit_s=0.5))
-    assert "`Register` stores nothing for several Einsums, as it has other room for some" in str(
+    assert "`Register` stores nothing for several Einsums, as its size differs between them" in str(
         result.restrictions
     )
 
 
 def resized(cascade: Cascade, name: str, sizes: Sequence[int]) -> Cascade:
-    """The same cascade with another size of a memory for each Einsum."""
+    """Give a memory a different size for each Einsum."""
     einsums = []
     for einsum, size in zip(cascade.einsums, sizes, strict=True):
         architecture = einsum.mapspace.architecture
@@ -336,13 +336,15 @@ def test_registers_of_several_sizes_have_certificates(sizes: tuple[int, int], ob
 
 
 def test_an_outermost_on_chip_memory_has_one_size():
-    with pytest.raises(NotSearchedError, match="`GLB` has other room for some Einsums"):
+    with pytest.raises(NotSearchedError, match="`GLB` has different sizes for some Einsums"):
         fuse_cascade(resized(drawn(Random("unlike 0"), "products"), "GLB", (8, 14)), "energy")
 
 
 def test_what_einsums_must_have_in_common(tmp_path: Path):
     other = TWO_COMPUTES.replace("size: 1073741824", "size: 1073741824 if weight else 65536")
-    with pytest.raises(SpecError, match="Einsum `SM` has other room at `Global` than those before it"):
+    with pytest.raises(
+        SpecError, match="Einsum `SM` differs from the Einsums before it in the size of `Global`"
+    ):
         read(tmp_path, ATTENTION, other)
     still = TWO_COMPUTES.replace("throughput: 1.05e9 * 128", "throughput: inf")
     still = still.replace("throughput: 4912e9", "throughput: inf").replace(

@@ -12,8 +12,8 @@ from model.formats.cascade import load_network
 from model.mapping import Mapping, SpatialLoop
 from model.mapspace import Mapspace
 from solver.explain import constraint_costs
-from solver.explain.constraints import without
-from solver.formulation.requirements import Capacity, Constraint, Whole, constraints_of
+from solver.explain.constraints import without_parts
+from solver.formulation.requirements import Constraint, TileCapacity, Whole, constraints_of
 from solver.network import NetworkResult, map_network
 from solver.result import Options, Reason, Status
 from solver.stages import map_einsum
@@ -222,11 +222,11 @@ def test_without_it_all_that_was_added_is_gone():
     plain = loaded(outer="[]", inner="{}").layers[0].mapspace
     wholes = [own for own in constraints_of(layer.mapspace) if isinstance(own, Whole)]
     assert [(own.level, own.dataspace) for own in wholes] == [(1, "T")]
-    (freed,) = without(layer.mapspace, wholes)
+    (freed,) = without_parts(layer.mapspace, wholes)
     assert [rules.factors for rules in freed.temporal] == [rules.factors for rules in plain.temporal]
     assert freed.keep[1] == plain.keep[1]
-    (held,) = without(
-        layer.mapspace, [own for own in constraints_of(layer.mapspace) if isinstance(own, Capacity)]
+    (held,) = without_parts(
+        layer.mapspace, [own for own in constraints_of(layer.mapspace) if isinstance(own, TileCapacity)]
     )
     assert (held.temporal, held.keep) == (layer.mapspace.temporal, layer.mapspace.keep)
 
@@ -237,7 +237,7 @@ def test_bypassing_has_the_price_of_what_follows_from_it():
     texts = {cost.statement.text: cost for cost in report.clauses}
     line = texts["`DRAM` bypasses T; `buffer` stores T as a whole, as `DRAM` bypasses it"]
     assert line.proven
-    found = [least(space) for space in without(mapspace, line_of(mapspace))]
+    found = [least(space) for space in without_parts(mapspace, line_of(mapspace))]
     assert line.result.value == min(found)
     assert report.baseline.value == least(mapspace)
 

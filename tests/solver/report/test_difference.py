@@ -73,8 +73,8 @@ def test_networks_are_compared_einsum_by_einsum(working_directory):
         (["row.json", "net.json"], "kind: 'map' and 'network' are not compared"),
         (["row.json", "other.json"], "are compared, not 'assign'"),
         (["row.json", "absent.json"], "absent.json: cannot be read"),
-        (["row.json", "row.json", "row.json"], "two results are compared, not 3"),
-        (["row.json", "--json", "out.json"], "--json goes with two results"),
+        (["row.json", "row.json", "row.json"], "`report` compares two results, not 3"),
+        (["row.json", "--json", "out.json"], "--json needs two results"),
         (["row.json", "net.json", "--output", "net.json"], "it is one of the inputs"),
     ],
 )

@@ -12,7 +12,7 @@ from model.cost import evaluate
 from model.mapping import FanoutMapping, Loop, Mapping, SpatialLoop, StorageMapping
 from model.problem import Problem
 from solver.report.document import evaluation_document, result_document
-from solver.report.drawing import LIGHT, Box, TextLine, fitted, svg_text, text_width
+from solver.report.drawing import LIGHT, Box, TextLine, fitted_label, svg_text, text_width
 from solver.report.mapped import shown_mapping
 from solver.report.mapping_picture import (
     IDLE,
@@ -117,7 +117,7 @@ def test_names_stay_text():
 
 
 def test_texts_fit_their_place():
-    label = fitted(TextLine(0, 0, HOSTILE), 90)
+    label = fitted_label(TextLine(0, 0, HOSTILE), 90)
     assert text_width(label.text) <= 90
     assert label.text.endswith("…") and label.note.startswith("</text>")
     for width in (760, 340):

@@ -41,7 +41,7 @@ def test_names_are_drawn_as_they_are(name, shown, tmp_path):
 @pytest.mark.parametrize(
     ("path", "message"),
     [
-        ("-", "a picture is not written to stdout"),
+        ("-", "pictures cannot be written to stdout"),
         ("a.gif", "must end in .png, .svg, .pdf"),
         ("out", "must end in"),
     ],

@@ -185,7 +185,7 @@ def test_sources_in_one_file_become_a_range_of_lines():
     [
         (Violation("buf", "capacity", 1300, 1024), "buf: tiles take 1,300 words of 1,024"),
         (Violation("buf", "min_utilization", 3, 512), "buf: tiles take 3 words, at least 512 are required"),
-        (Violation("PE", "mesh_x", 20, 14), "PE: 20 children along X, there are 14"),
+        (Violation("PE", "mesh_x", 20, 14), "PE: 20 children along X, but there are 14"),
     ],
 )
 def test_violations_show_both_figures(violation, text):

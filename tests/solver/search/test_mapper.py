@@ -16,7 +16,7 @@ from model.problem import Dataspace, Problem, Term
 from solver.result import Options, Progress, Result, Status, Termination, TooLargeError
 from solver.search import map_by_bounds, mapper
 from solver.search.mapper import SharedSearch
-from solver.search.path.tables import estimated_bytes
+from solver.search.path.frame import estimated_bytes
 from solver.search.space.lattice import coarsened
 from solver.search.space.search_space import SearchSpace
 from tests.bruteforce import enumerate_mappings, optima, optimum

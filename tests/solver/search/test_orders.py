@@ -67,7 +67,7 @@ def test_other_searches_refuse_a_free_order():
         map_by_bounds(mapspace)
     with pytest.raises(ValueError, match="memories in the order of the hardware only"):
         map_by_bounds(replace(result.mapspace, joint=()))
-    with pytest.raises(ValueError, match="CP-SAT knows memories in the order of the hardware only"):
+    with pytest.raises(ValueError, match="CP-SAT supports memories in the order of the hardware only"):
         map_einsum(mapspace, Options(engine="cp-sat"))
 
 

@@ -42,7 +42,7 @@ from tests.strategies import (
 
 
 def wider(mapspaces: Sequence[Mapspace], seed: int, most: int) -> list[Mapspace]:
-    """The same with remainders, some bounds raised, as far as they have no more mappings."""
+    """Allow remainders and raise some bounds; drop mapspaces with `most` mappings or more."""
     random, found = Random(seed), []
     for mapspace in mapspaces:
         bounds = tuple(b + random.choice((0, 1)) if b > 1 else 1 for b in mapspace.problem.bounds)

@@ -1,4 +1,4 @@
-"""Searches under rules of the user's own, against complete enumeration."""
+"""Searches under user-defined rules, against complete enumeration."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace

@@ -268,7 +268,7 @@ def fixed_mapspaces(seed: int, count: int, max_mappings: int) -> list[Mapspace]:
 
 
 def unrolled_mapspaces(seed: int, count: int, max_mappings: int) -> list[Mapspace]:
-    """The same with fanouts between most levels, which unroll what they can."""
+    """Mapspaces with fixed factors and with fanouts between most levels, which unroll what they can."""
 
     def draw(random: Random) -> Mapspace:
         return _fixed_mapspace(random, (1, 2, 4, 6, 6, 8, 12), random.randint(1, 3), unrolled=0.6)

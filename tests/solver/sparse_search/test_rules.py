@@ -1,4 +1,4 @@
-"""The search for sparse data under rules of the user's own, against complete enumeration.
+"""The search for sparse data under user-defined rules, against complete enumeration.
 
 ``SPARSE_RULES=100`` tries as many random problems of each kind.
 """

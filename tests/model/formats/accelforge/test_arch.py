@@ -288,7 +288,7 @@ def test_without_time_energy_is_what_is_left():
     arch = ARCH.replace("2e9", "inf").replace("1e9", "inf")
     mapspace = first(arch=arch)
     assert (mapspace.architecture.cycle_s, mapspace.objectives) == (0, ("energy",))
-    with pytest.raises(SpecError, match="nothing takes time here, so that all mappings have the same edp"):
+    with pytest.raises(SpecError, match="nothing takes time here, so all mappings have the same edp"):
         load(arch, options=LoadOptions(objectives=("edp",)))
     with pytest.raises(SpecError, match="`Buffer` takes time, but compute takes none"):
         load(ARCH.replace("1e9", "inf"))
@@ -460,7 +460,7 @@ def test_the_estimator_fills_in_energies():
 
 def test_other_settings_of_accelforge_are_noted():
     network = load(ARCH + "mapper: {metrics: ENERGY}\nconfig: {expression_custom_functions: []}\n")
-    assert any("`mapper` sets AccelForge's own programs" in note.text for note in network.notes)
+    assert any("`mapper` configures AccelForge's own programs" in note.text for note in network.notes)
 
 
 def test_keys_beside_an_arch_may_hold_anchors():
@@ -469,7 +469,7 @@ def test_keys_beside_an_arch_may_hold_anchors():
     leaks = [own.architecture.levels[0].energy.leak_per_cycle for own in mapspaces(network)]
     assert leaks == [own.architecture.levels[0].energy.leak_per_cycle for own in mapspaces(load(ARCH))]
     assert any(leaks)
-    assert any("`figures` is no section, and is passed over" in note.text for note in network.notes)
+    assert any("`figures` is not a known section and is ignored" in note.text for note in network.notes)
 
 
 def test_latencies_may_have_their_older_names():
@@ -503,7 +503,7 @@ def test_other_values_of_a_sweep():
     assert buffer(mapspace).energy.read == 0
     for text, message in (
         ("Bufer.size=3", "the architecture has no `Bufer`"),
-        ("Buffer.depth=3", "`Buffer` writes no `depth`"),
+        ("Buffer.depth=3", "`Buffer` does not set `depth`"),
     ):
         with pytest.raises(SpecError, match=message):
             load(options=LoadOptions(files=FileOptions(settings=parse_setting(text))))

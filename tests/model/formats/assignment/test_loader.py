@@ -61,12 +61,12 @@ LONE = "  - {name: lone, methods: {im2col: 1}}\n"
     [
         (
             TINY.replace("  edges:\n", f"{LONE}  edges:\n"),
-            ["no edge reaches layer `lone`, so no transition counts for it"],
+            ["no edge joins layer `lone`, so it has no transition costs"],
         ),
         (TINY[: TINY.index("  edges:")] + LONE, []),
         (
             SHAPED.replace("chain", "[{from: conv, to: out}]"),
-            ["no edge reaches layer `in`, so no transition counts for it"],
+            ["no edge joins layer `in`, so it has no transition costs"],
         ),
         (SHAPED, []),
     ],

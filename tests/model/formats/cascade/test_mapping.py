@@ -100,7 +100,7 @@ def test_trees_of_accelforge_end_with_a_compute():
 
 def test_constraints_hold():
     arch = ARCH.replace("fanout: 4}", "fanout: 4, reuse: A}")
-    with pytest.raises(SpecError, match=r"m=4 at `Array\.X` breaks the constraint `m=1`") as caught:
+    with pytest.raises(SpecError, match=r"m=4 at `Array\.X` violates the constraint `m=1`") as caught:
         load(arch=arch)
     ((place, text),) = caught.value.related
     assert (place.file, place.line, text) == ("a.yaml", 12, "the constraint")

@@ -55,7 +55,7 @@ def changed(tmp_path: Path, old: str, new: str) -> Path:
         ("keep: [W0], memory: GLB", "keep: [W0], memory: Main", "leave it out", (10, 7)),
         ("{loop: a, trips: 8}", "{loop: a, trip: 8}", "unknown key `trip`", (7, 17)),
         ("{loop: a, trips: 8}", "{fanout: PE, loops: []}", "unknown fanout `PE`", (7, 16)),
-        ("einsum: T2", "einsum: T1", "stands in the tree twice", (12, 5)),
+        ("einsum: T2", "einsum: T1", "appears twice in the tree", (12, 5)),
         ("- {store: T1, memory: GLB}", "- {einsum: T2, nest: []}", "`einsum`|after an Einsum|twice", None),
         ("fused_mapping:", "fused_maping:", "unknown key `fused_maping`", (1, 1)),
         ("  - einsum: T2", "- body:\n  - einsum: T2", "`T2` is not in this fused group", (4, 5)),
@@ -116,7 +116,7 @@ def test_private_loops_may_have_remainders(tmp_path: Path):
     assert load_fused(PRODUCTS, path).mapping == bounded.mapping
     late = text.replace("- {loop: a", "- {loop: a, trips: 1}\n    - {bounds: {m: 3}}\n    - {loop: a")
     path.write_text(late)
-    with pytest.raises(SpecError, match="`bounds` stands first"):
+    with pytest.raises(SpecError, match="`bounds` must come first"):
         load_fused(PRODUCTS, path)
 
 

@@ -147,7 +147,7 @@ def test_a_limit_on_temporal_loops_is_checked_on_mappings():
     assert mapspace.max_temporal_loops == 4
     assert "is checked once the best mapping is known" in str(mapspace.notes[0])
     assert limited(4, f"mapping: {MAPPING}\n").mapping.temporal_loops == 4
-    with pytest.raises(SpecError, match="has 4 temporal loops, and the mapper allows 3"):
+    with pytest.raises(SpecError, match="has 4 temporal loops, but the mapper allows 3"):
         limited(3, f"mapping: {MAPPING}\n")
 
 

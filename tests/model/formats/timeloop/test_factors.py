@@ -279,7 +279,7 @@ RULE = "mapspace: {rules: ['tile(buffer, C) % 2 == 0']}\n"
 def test_what_does_not_know_remainders_has_perfect_factors_and_says_so(text, options, reason):
     loaded = load(text, **options)
     assert loaded.mapspace.factors == "perfect"
-    assert f"loops have perfect factors: {reason}" in [note.text for note in loaded.notes]
+    assert f"factors are divisors only: {reason}" in [note.text for note in loaded.notes]
     loaded = load(text, **options, factors="perfect")
     assert not any("perfect factors" in note.text for note in loaded.notes)
     with pytest.raises(SpecError):

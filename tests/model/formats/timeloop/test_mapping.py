@@ -119,16 +119,16 @@ def test_too_few_compute_units_break_a_constraint():
     idle = text.replace("C=2], permutation: [P, C]", "C=4], permutation: [P, C]").replace("K=4, C=2", "K=4")
     assert load(idle.replace("SHARE", "0.5")).mapping is not None
     error = failure(idle.replace("SHARE", "0.6"))
-    assert error.message == "the mapping uses 4 compute units, and the constraints require 5"
+    assert error.message == "the mapping uses 4 compute units, but the constraints require 5"
     assert [place for _, place in error.related] == ["the constraint"]
 
 
 @pytest.mark.parametrize(
     ("constraints", "message"),
     [
-        ("{temporal: {factors: [K=1]}}", "the mapping's K=2 at `spad` breaks the constraint `K=1`"),
-        ("{temporal: {permutation: [P, R]}}", "break the order of the constraints"),
-        ("{temporal: {permutation: _RP}}", "break the order of the constraints"),
+        ("{temporal: {factors: [K=1]}}", "the mapping's K=2 at `spad` violates the constraint `K=1`"),
+        ("{temporal: {permutation: [P, R]}}", "violate the order of the constraints"),
+        ("{temporal: {permutation: _RP}}", "violate the order of the constraints"),
         ("{dataspace: {keep: [Weights]}}", "cannot both keep and bypass `Weights`"),
     ],
 )
@@ -220,7 +220,7 @@ def test_a_mapping_says_which_branch_keeps_what():
 def test_a_mapping_on_another_axis_than_the_constraints(constraint):
     array = constrained(ARRAY, f"{{spatial: {{{constraint}, factors: [R=1, P=1]}}}}")
     error = failure(text_with(MAPPING, DRAM, array, SPAD, MAC))
-    assert error.message == "the mapping puts K along X at `PE`, where the constraints do not"
+    assert error.message == "the mapping puts K along X at `PE`, but the constraints do not"
     assert len(error.related) == 1
 
 

@@ -107,10 +107,10 @@ def test_functions_keep_their_arguments():
     ("setting", "message", "hint"),
     [
         ("bufer.depth=1", "no node `bufer`", "did you mean `buffer`?"),
-        ("chip.depht=1", "`chip` writes no attribute `depht`", "it writes `technology` and `BASE`"),
-        ("buffer.n_bank=1", "`buffer` writes no attribute `n_bank`", "did you mean `n_banks`?"),
-        ("buffer.technology=65nm", "`buffer` writes no attribute `technology`", None),
-        ("PE.depth=4", "`PE` writes no attribute `depth`", "it writes none"),
+        ("chip.depht=1", "`chip` does not set the attribute `depht`", "it sets `technology` and `BASE`"),
+        ("buffer.n_bank=1", "`buffer` does not set the attribute `n_bank`", "did you mean `n_banks`?"),
+        ("buffer.technology=65nm", "`buffer` does not set the attribute `technology`", None),
+        ("PE.depth=4", "`PE` does not set the attribute `depth`", "it sets none"),
     ],
 )
 def test_what_is_not_there_cannot_be_set(spec: Path, setting: str, message: str, hint: str | None):

@@ -65,7 +65,7 @@ def test_densities_of_one_are_dense():
 
 def test_densities_alone_change_nothing_and_a_note_says_so():
     notes = load(spec(problem=dense_but("densities: {Weights: 0.5}")), model_sparse=True).notes
-    assert any("densities change no count" in note.text for note in notes)
+    assert any("densities have no effect" in note.text for note in notes)
 
 
 def test_a_band_needs_a_square_matrix():

@@ -120,7 +120,7 @@ def test_the_compute_unit_is_innermost_wherever_it_stands():
         (
             "meshX: 8}}\n        - {name: mac",
             "meshX: 5}}\n        - {name: mac",
-            "which meshX 5 does not lay out",
+            "which meshX 5 cannot lay out",
             "5",
         ),
         (
@@ -234,7 +234,7 @@ def test_what_is_left_out_is_noted():
         "      - {name: noc, class: XY_NoC}\n      - {name: pads, class: io_pads}\n      - {name: buffer",
     ).replace("word-bits: 16}}", "word-bits: 16, network-word-bits: 8}}", 1)
     said = notes(read(PRODUCT + text + "model: {verbose: true}\n"))
-    assert "networks are not modelled, so what `main` and `noc` says of them has no effect" in said
+    assert "networks are not modelled, so these have no effect: `main` and `noc`" in said
     assert "neither a storage nor a compute unit: `pads`" in said
     assert "`model` controls Timeloop's programs" in said
 

@@ -46,7 +46,7 @@ def is_searchable(mapspace: Mapspace) -> bool:
 
 
 def ported(mapspace: Mapspace, random: Random) -> Mapspace:
-    """The same with ports at which reads and writes take different times."""
+    """Add ports at which reads and writes take different times."""
     nodes = (
         replace(node, ports=(Port(Fraction(random.randint(0, 3), 2), Fraction(random.randint(0, 5), 3)),))
         if isinstance(node, StorageLevel) and random.random() < 0.6

@@ -10,7 +10,7 @@ from model.architecture import AccessEnergy, Architecture, Compute, Fanout, Stor
 from model.extents import ANY
 from model.mapspace import FactorRule, Mapspace, SpatialRules, TemporalRules
 from solver.fusion.edges import EdgeKind, EdgeSpace
-from solver.search.path.floors import least_costs
+from solver.search.path.floors import cost_floors
 from solver.search.stopping import never
 from tests.bruteforce import count_mappings, optima
 from tests.mapspaces import free_mapspace, matmul
@@ -38,7 +38,7 @@ KINDS = {
 def check(mapspace: Mapspace, finer: Mapspace) -> tuple[float, float]:
     """Compare with the best of all mappings of another mapspace; the shares of energy and cycles."""
     best = [own for own in optima(finer, OBJECTIVES) if own is not None]
-    found = least_costs(mapspace, never)
+    found = cost_floors(mapspace, never)
     pairs = list(zip(found, (own[0] for own in best), strict=True))
     assert all(math.ceil(floor * (1 - 1e-9)) <= least for floor, least in pairs)
     energy, cycles = (floor / max(1, least) for floor, least in pairs)
@@ -109,7 +109,7 @@ def leaking(bound: int) -> Mapspace:
 
 def test_the_last_child_may_have_less_to_do_in_visits():
     """Ten rows use all six registers, but five rows do five of them, twice."""
-    ten, five = (least_costs(leaking(bound), never)[0] for bound in (10, 5))
+    ten, five = (cost_floors(leaking(bound), never)[0] for bound in (10, 5))
     assert ten <= 2 * five
 
 
@@ -117,7 +117,7 @@ def test_stopped_it_says_nothing():
     mapspace = free_mapspace(
         matmul(4, 4, 4), StorageLevel("Main", energy=AccessEnergy(9, 9, 9)), Fanout("PE", 2)
     )
-    assert least_costs(mapspace, lambda: True) == (0, 0)
+    assert cost_floors(mapspace, lambda: True) == (0, 0)
 
 
 def test_one_iteration_has_a_floor():

@@ -18,7 +18,7 @@ ENERGY = AccessEnergy(1, 1, 1)
 
 
 def scarce(mapspace: Mapspace) -> Mapspace:
-    """The same where every memory reads and writes slowly."""
+    """Make every memory read and write slowly."""
 
     def slowed(level: StorageLevel) -> StorageLevel:
         return replace(level, read_bandwidth=Fraction(1, 3), write_bandwidth=Fraction(1, 2))

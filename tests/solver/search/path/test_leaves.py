@@ -97,7 +97,7 @@ def test_all_paths_have_the_optimum_with_remainders(seed: int):
 
 
 def in_blocks(mapspace: Mapspace, random: Random) -> Mapspace:
-    """The same with words that come in blocks at many levels."""
+    """Let words come in blocks at many levels."""
     nodes = (
         replace(node, block_size=random.choice((1, 2, 3, 5, 8))) if isinstance(node, StorageLevel) else node
         for node in mapspace.architecture.nodes
@@ -161,7 +161,7 @@ def test_rules_of_the_users_own():
 
 
 def led(path: TilePath, space: SearchSpace) -> Iterator[TilePath]:
-    """The same path for every dimension that may lead in each slot."""
+    """Yield a path once for every choice of leading dimensions."""
     every = [frozenset((d,)) for d in range(len(space.active))] or [None]
     for leads in product(every, repeat=len(path.leads)):
         yield replace(path, leads=leads)

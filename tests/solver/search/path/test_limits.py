@@ -96,7 +96,7 @@ def test_an_outermost_memory_without_room_is_noticed_before_paths_are_listed(mon
 
 
 def shrunk(mapspace: Mapspace, words: int) -> Mapspace:
-    """The same with so much room in the outermost memory."""
+    """Limit the outermost memory to `words`."""
     outermost, *inner = mapspace.architecture.nodes
     assert isinstance(outermost, StorageLevel)
     nodes = (replace(outermost, size_words=words), *inner)

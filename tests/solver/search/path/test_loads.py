@@ -25,7 +25,7 @@ OBJECTIVES = ("energy", "latency", "edp")
 
 
 def narrow(mapspace: Mapspace, seed: int) -> Mapspace:
-    """The same where memories are slow, and leak."""
+    """Make memories slow, and let them leak."""
     random = Random(seed)
 
     def slowed(level: StorageLevel) -> StorageLevel:

@@ -13,13 +13,13 @@ from model.problem import Dataspace, Problem, Term
 from solver.search.goal import Goal
 from solver.search.path.bounds import Bounds
 from solver.search.path.charges import ENERGY, Charges
-from solver.search.path.masked import Masked, fewest_steps, spatial_choices
-from solver.search.path.tables import TileFrame
+from solver.search.path.frame import TileFrame
+from solver.search.path.masked import Masked, fewest_steps, supported_choices
 from solver.search.space.keep_masks import KeepMask
 from solver.search.space.search_space import SearchSpace
 from tests.bruteforce import optimum, valid_mappings
 from tests.mapspaces import free_mapspace, matmul
-from tests.solver.search.path.test_tables import SHIFTED
+from tests.solver.search.path.test_outside import SHIFTED
 
 
 def bypassed() -> Mapspace:
@@ -49,7 +49,7 @@ def test_windows_that_bypass_the_level_outside(monkeypatch: pytest.MonkeyPatch):
     def costs() -> np.ndarray:
         frame = TileFrame(space)
         masked = Masked(frame, Charges(space, mask), {})
-        unrolled = spatial_choices(frame).repeated(0, len(masked.tiles))
+        unrolled = supported_choices(frame).repeated(0, len(masked.tiles))
         listed = masked.listed(masked.tiles, unrolled, np.zeros(1, dtype=np.int64))
         fixed = masked.fixed(unrolled, np.zeros(len(unrolled)))
         return np.asarray(fixed + masked.cost(listed, ENERGY, np.full(len(unrolled), 1e30)))
@@ -103,7 +103,7 @@ def test_no_pair_is_left_out_that_has_a_better_mapping(stride: int, factors: Fac
         pair = pair_of(space, own.mapping)
         least[pair] = min(own.energy, least.get(pair, own.energy))
     frame, goal = TileFrame(space), Goal("energy", incumbent=1)
-    every = spatial_choices(frame)
+    every = supported_choices(frame)
     steps, all_of_them = fewest_steps(every), np.arange(len(every))
     left_out = 0
     for mask in space.keep_masks:
@@ -137,7 +137,7 @@ def test_an_order_outside_of_the_fanouts_holds_for_each_choice(factors: Factors)
         tiles = pair_of(space, own.mapping)[1]
         least[tiles] = min(own.energy, least.get(tiles, own.energy))
     frame, (mask,) = TileFrame(space), space.keep_masks
-    every, masked = spatial_choices(frame), Masked(frame.under(mask), Charges(space, mask), {})
+    every, masked = supported_choices(frame), Masked(frame.under(mask), Charges(space, mask), {})
     bounds = Bounds(masked, Goal("energy"), every, 0.0)
     found = bounds.floors(masked.tiles, every, float(fewest_steps(every).min()))
     assert set(least) <= set(map(tuple, masked.tiles.tolist()))
@@ -172,7 +172,7 @@ def test_an_order_outside_holds_for_each_pair(factors: Factors, bypassed: str):
         least[pair] = min(own.energy, least.get(pair, own.energy))
     assert least
     frame, (mask,) = TileFrame(space), space.keep_masks
-    every, masked = spatial_choices(frame), Masked(frame.under(mask), Charges(space, mask), {})
+    every, masked = supported_choices(frame), Masked(frame.under(mask), Charges(space, mask), {})
     bounds = Bounds(masked, Goal("energy", incumbent=10**9), every, 0.0)
     for number, factors_of_choice in enumerate(every.factors[frame.meeting].tolist()):
         unrolled = every.repeated(number, len(masked.tiles))

@@ -19,7 +19,7 @@ from tests.mapspaces import free_mapspace, matmul
 from tests.random_rules import with_binding_rules
 from tests.slow import few
 from tests.solver.search.path.alone import quiet, searched, stops_after
-from tests.solver.search.path.test_tables import SHIFTED, outer_loop_fixed
+from tests.solver.search.path.test_outside import SHIFTED, outer_loop_fixed
 from tests.strategies import (
     CONVOLUTIONS,
     free_mapspaces_with_remainders,
@@ -51,7 +51,7 @@ def test_optimum_with_remainders(seed: int):
 
 
 def in_order(mapspace: Mapspace, random: Random) -> Mapspace:
-    """The same with an order of some of the outermost loops."""
+    """Fix the order of some of the outermost loops."""
     dims = random.sample(mapspace.problem.dims, len(mapspace.problem.dims))
     listed = random.randint(1, len(dims))
     cut = random.choice((0, 0, listed, random.randint(0, listed)))
@@ -142,7 +142,7 @@ def test_optimum_where_choices_are_bounded_together(draw, seed: int, monkeypatch
 
 
 def ruled(mapspace: Mapspace, seed: int) -> Mapspace:
-    """The same with rules, one of which the best mapping for some objective breaks as a rule."""
+    """Add rules, one of which usually excludes the best mapping for some objective."""
     random = Random(seed)
     best = random.choice(optima(mapspace, OBJECTIVES))
     return with_binding_rules(random, mapspace, best and best[1])

@@ -118,7 +118,7 @@ def test_stages_hold_one_of_all_choices_that_no_cost_tells_apart(seed: int):
 
 @pytest.mark.parametrize("seed", range(4))
 def test_classes_are_those_of_an_enumeration_one_by_one(seed: int):
-    """The same classes and members in the same order, with the same sides."""
+    """Classes, members, their order and their sides agree."""
     random, compared = Random(seed), Counter[str]()
     for mapspace in random_mapspaces(400 + seed, 12, 300):
         drawn = consecutive(random, mapspace)

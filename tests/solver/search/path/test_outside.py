@@ -11,10 +11,11 @@ from model.architecture import AccessEnergy, Fanout, StorageLevel
 from model.cost import evaluate_in
 from model.extents import ANY, PERFECT
 from model.mapping import Loop, Mapping, StorageMapping
-from model.mapspace import FactorRule, Mapspace, TemporalRules
+from model.mapspace import FactorRule, KeepRules, Mapspace, TemporalRules
 from model.problem import Dataspace, Problem, Term
 from solver.search.path.charges import Charges
-from solver.search.path.tables import Outside, TileFrame
+from solver.search.path.frame import TileFrame
+from solver.search.path.outside import Outside
 from solver.search.space.search_space import SearchSpace
 from tests.bruteforce import optimum
 from tests.mapspaces import free_mapspace, matmul
@@ -178,6 +179,8 @@ def test_loops_that_can_be_left_to_the_innermost_slot(
     fanout = Fanout("array", rows)
     nodes = (DRAM, BUFFER, fanout, replace(BUFFER, name="near"), StorageLevel("register", size_words=1))
     mapspace = free_mapspace(matmul(2, 2, 3), *nodes, keep=False)
+    all_kept = KeepRules(frozenset("ABZ"))
+    mapspace = replace(mapspace, keep=(all_kept, all_kept, *mapspace.keep[2:]))
     last = TemporalRules(() if rule is None else (rule,))
     space = SearchSpace(replace(mapspace, temporal=(*mapspace.temporal[:-1], last)))
     a, every = frozenset((0,)), frozenset(range(3))
