@@ -101,7 +101,9 @@ def inputs(working_directory, monkeypatch):
     fused = tests / "model" / "formats" / "fused" / "data"
     products = (fused / "products.workload.yaml", fused / "tolled.arch.yaml", fused / "products.fused.yaml")
     workload, arch, mapping = (
-        re.sub(r"\bT\b", "Q", path.read_text(encoding="utf-8")).replace("Buffer", "GlobalBuffer")
+        re.sub(r"\bT\b", "Q", path.read_text(encoding="utf-8"))
+        .replace("Buffer", "GlobalBuffer")
+        .replace("{M: 8, A: 8, B: 8, C: 8}", "{M: 4, A: 4, B: 4, C: 4}")
         for path in products
     )
     matmuls = (specs / "workloads" / "three_matmuls.yaml").read_text(encoding="utf-8")

@@ -19,7 +19,7 @@ from model.choices import SideOrder, allowed_factors
 from model.cost import Evaluation
 from model.extents import ANY, PERFECT, tiles_of
 from model.extents import Factors as FactorKind
-from model.mapping import Mapping
+from model.mapping import FanoutMapping, Loop, Mapping, SpatialLoop, StorageMapping
 from model.mapspace import Mapspace, SpatialRules
 from model.objective import OBJECTIVES
 from model.rules import Rule
@@ -30,8 +30,8 @@ from solver.certificate.canonical import (
     canonical_mapping,
     canonical_sha256,
     has_sparse_data,
+    node_places,
 )
-from solver.certificate.orders import order_claim
 from solver.result import Status
 
 FORMAT, WITH_PLACES, WITH_RULES = (f"tilewright certificate {number}" for number in (9, 10, 11))
@@ -129,7 +129,7 @@ def certificate(mapspace: Mapspace, result: Claims, command: Sequence[str], seed
 
 def _mapping(mapspace: Mapspace, mapping: Mapping, ordered: Mapspace | None) -> Json:
     if ordered is not None:
-        return order_claim(mapspace, ordered, mapping)
+        return _order_claim(mapspace, ordered, mapping)
     return canonical_mapping(mapspace, mapping)
 
 
@@ -252,3 +252,38 @@ def _fits_mesh(dims: Sequence[str], fanout: Fanout, order: SideOrder, factors: F
         if width <= fanout.mesh_x and math.prod(factors) // width <= fanout.mesh_y:
             return True
     return False
+
+
+def _order_claim(mapspace: Mapspace, ordered: Mapspace, mapping: Mapping) -> Json:
+    """Return a mapping: its tiles as pairs of a node and a dataspace, loops below each, and spatial loops.
+
+    Parameters
+    ----------
+    mapspace
+        What was searched: its nodes are those of the certificate.
+    ordered, mapping
+        The mapspace of the mapping's order, and the mapping.
+    """
+    names = [space.name for space in mapspace.problem.dataspaces]
+    architecture, places = mapspace.architecture, node_places(mapspace)
+    nodes = {
+        level.name: places[position]
+        for level, position in zip(architecture.levels, architecture.storage_indices, strict=True)
+    }
+    entries = [mapping.nodes[position] for position in ordered.architecture.storage_indices]
+    order: list[list[int]] = []
+    slots: list[list[list[int]]] = []
+    for level, entry in zip(ordered.architecture.levels, entries, strict=True):
+        assert isinstance(entry, StorageMapping)
+        if slots and not entry.keep:
+            continue  # it has no loops
+        order += [[nodes[level.component], names.index(name)] for name in sorted(entry.keep) if slots]
+        slots.append(_loop_rows(mapspace, entry.temporal))
+    spatial = [mapping.nodes[position] for position in ordered.architecture.fanout_indices]
+    across = [own.spatial if isinstance(own, FanoutMapping) else () for own in spatial]
+    return {"order": order, "slots": slots, "spatial": [_loop_rows(mapspace, own) for own in across]}
+
+
+def _loop_rows(mapspace: Mapspace, loops: Sequence[Loop | SpatialLoop]) -> list[list[int]]:
+    dims = mapspace.problem.dims
+    return [[dims.index(loop.dim), loop.bound] for loop in loops if loop.bound > 1]

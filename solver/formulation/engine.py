@@ -36,9 +36,8 @@ from solver.result import (
     is_within,
 )
 
-FIRST_SLICE_S = 0.25
 VARIABLES_PER_SLICE_S = 2000
-"""CP-SAT's deterministic seconds of a first attempt at least, and variables for which it has one each."""
+"""Variables for which a first attempt has one of CP-SAT's deterministic seconds each."""
 
 LARGE_MODEL = 5000
 """Variables above which a heuristic comes first: what no better mapping can use is excluded then."""
@@ -348,11 +347,12 @@ class _ObjectiveSearch:
         self._formulation = formulation
         self._objective = objective
         variables = formulation.program.checked.variables
-        self._slice_s = max(FIRST_SLICE_S, variables / VARIABLES_PER_SLICE_S)
+        self._slice_s = variables / VARIABLES_PER_SLICE_S
         self._is_close = False
         self._is_large = variables > RELAXED_MODEL
         self._linearization = 2 if self._is_large else 1
         self._solves_left: int | None = None
+        self._reached = 0
         if variables > LARGE_MODEL:
             run.try_heuristic(objective)
 
@@ -379,6 +379,8 @@ class _ObjectiveSearch:
             return self._product() if self._objective == EDP else self._least()
         except EmptyProgramError:  # nothing is better than the incumbent
             return self._value()
+        except UnfinishedError:  # time was over while constraints or hints were added
+            return self._reached
 
     def _least(self) -> int | None:
         """Minimise energy or cycles."""
@@ -389,7 +391,7 @@ class _ObjectiveSearch:
             value = self._value()
             if found is None or (value is not None and found >= value):
                 return value
-            bound = found
+            self._reached = bound = found
             self._run.report(self._objective, bound)
             if self._is_over():
                 return bound
@@ -415,12 +417,12 @@ class _ObjectiveSearch:
             value = self._value()
             if found is None or (value is not None and found * fewest >= value):
                 return value
-            energy = found
-            self._run.report(EDP, energy * fewest)
+            energy, self._reached = found, found * fewest
+            self._run.report(EDP, self._reached)
             if value is not None and energy > 0:
                 formulation.limit_cycles((value - 1) // energy)
             if self._is_over():
-                return energy * fewest
+                return self._reached
 
     def _fewest_cycles(self) -> int | None:
         """A bound on the cycles, for which CP-SAT has a few attempts; None if there is no mapping."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,12 +18,6 @@ SLACK = 1 - 1e-12
 
 ROUNDED_UP = 1 + 1e-9
 """Far more than what floating-point numbers here err by."""
-
-
-def rounded_down(number: int) -> float:
-    """The largest double that is no more than `number`."""
-    nearest = float(number)
-    return nearest if nearest <= number else math.nextafter(nearest, 0.0)
 
 
 @dataclass(frozen=True, slots=True)

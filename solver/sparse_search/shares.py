@@ -38,9 +38,6 @@ from solver.sparse_search.chances import Chances, Sizes, cut
 from solver.sparse_search.choices import Chain, Chains
 from solver.sparse_search.grid import Cells, TensorGrid, TileGrid, Vector
 
-Fanouts = tuple[Vector, ...]
-"""Spatial factors: per fanout one for each active dimension."""
-
 ROUNDING = 1e-6
 """Shares that the arithmetic sees are whole millionths."""
 

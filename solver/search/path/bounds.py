@@ -18,9 +18,6 @@ from solver.search.path.unrolled import Loosest, Unrolled
 TIED = 1 - 1e-9
 """Share of the incumbent from which bounds are computed once more, as exactly as numbers can tell."""
 
-BLOCKS_MATTER_FROM = 1 - 1e-4
-"""Share of the incumbent from which on it matters whether each instance pays for whole blocks."""
-
 MOST_LIMITED_GRAINS = 1 << 64
 """Grains of energy from which on limits are not looked at."""
 
@@ -188,21 +185,13 @@ class Bounds:
         return ByPair(self, fixed + floors, cycles, more, classes)
 
     def tied(self, values: FloatArray) -> IntArray:
-        """Which values doubles hardly tell from the incumbent."""
-        return self._from(TIED, values)
-
-    def near(self, values: FloatArray) -> IntArray:
-        """Which values are close to the incumbent."""
-        return self._from(BLOCKS_MATTER_FROM, values)
-
-    def _from(self, share: float, values: FloatArray) -> IntArray:
-        """Which values may improve on the incumbent, and are no less than a share of it."""
+        """Which values may improve on the incumbent, though doubles hardly tell them from it."""
         incumbent = self.goal.incumbent
         if incumbent is None or self.goal.limits or self.goal.objective == "latency":
             return np.empty(0, dtype=np.int64)
         if self.masked.charges.are_sparse:
             return np.empty(0, dtype=np.int64)
-        return np.flatnonzero(self.goal.below(values) & (values >= float(incumbent) * share))
+        return np.flatnonzero(self.goal.below(values) & (values >= float(incumbent) * TIED))
 
     def improves(
         self,

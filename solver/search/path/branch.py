@@ -13,14 +13,14 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from solver.search.arrays import BoolArray, FloatArray, IntArray
+from solver.search.arrays import TOGETHER, BoolArray, FloatArray, IntArray
 from solver.search.path.charges import Charge, StackedPrices
 from solver.search.path.counting import LeftInPlace
 from solver.search.path.deliveries import Delivered
 from solver.search.path.junctions import Junction, Junctions, Reach, walks
 from solver.search.path.leaves import TilePath
 from solver.search.path.listed import Leads, Listed, Pending
-from solver.search.path.masked import MOST_LISTED, Masked
+from solver.search.path.masked import Masked
 from solver.search.path.outside import Outside
 from solver.search.stopping import Stop, Stopped
 
@@ -501,8 +501,8 @@ class Branch:
         places, costs = self._live(site, reached)
         values = self._values(costs)
         some = np.flatnonzero(np.isfinite(values) & (values >= least))
-        if len(some) > MOST_LISTED:
-            dear = np.partition(values[some], MOST_LISTED)[MOST_LISTED]
+        if len(some) > TOGETHER:
+            dear = np.partition(values[some], TOGETHER)[TOGETHER]
             if len(cheap := some[values[some] < dear]):
                 some = cheap
                 rest = _Steps(np.array([dear]), np.zeros(1), lambda _: self._through(site, dear))

@@ -13,7 +13,7 @@ import numpy as np
 
 from model.cost.prices import most_paying_instances
 from solver.search.arrays import BoolArray, FloatArray, IntArray
-from solver.search.path.split import TOGETHER, Split
+from solver.search.path.split import UNSPLIT, Split
 from solver.search.space.dataspaces import box_words
 from solver.search.space.keep_masks import Chain, KeepMask
 from solver.search.space.prices import cycles_per_word
@@ -129,7 +129,7 @@ class Price(NamedTuple):
         return (whole, divided) if whole and divided else (float(bool(whole)), float(bool(divided)))
 
     def paid(
-        self, charge: Charge, words: FloatArray, free: float | FloatArray = 0.0, split: Split = TOGETHER
+        self, charge: Charge, words: FloatArray, free: float | FloatArray = 0.0, split: Split = UNSPLIT
     ) -> FloatArray:
         """Words that are paid for, given the needed and the free words; energy in whole blocks."""
         if charge.block == 1 or self.loads:
@@ -171,7 +171,7 @@ class StackedPrices(NamedTuple):
         return np.array(whole, self.dtype)[:, np.newaxis], np.array(divided)[:, np.newaxis]
 
     def paid(
-        self, charge: Charge, words: FloatArray, free: float | FloatArray = 0.0, split: Split = TOGETHER
+        self, charge: Charge, words: FloatArray, free: float | FloatArray = 0.0, split: Split = UNSPLIT
     ) -> FloatArray:
         """Words that are paid for, where these are needed, and so many are free."""
         plain = np.maximum(words - free, 0)

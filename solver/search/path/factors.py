@@ -6,14 +6,34 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 from itertools import product
+from typing import NamedTuple
 
-from solver.search.space.choices import FactorChoice, choice_of, fewest_counts, is_no_larger
 from solver.search.space.counts import loop_factors
 from solver.search.space.search_space import SearchSpace
 from solver.search.space.user_rules import ExtentsRule
 
 Tiles = tuple[int, ...]
 """Numbers of tiles of one dimension by level, outermost first."""
+
+TemporalFactors = tuple[int, ...]
+"""Temporal factors of one dimension by level, outermost first."""
+
+
+class FactorChoice(NamedTuple):
+    """Factors of a dimension, and what mappings depend on, the extents of the tiles of all levels among it.
+
+    Parameters
+    ----------
+    counts
+        Per level, iterations that the arithmetic asks it for; of the outermost level, steps in time.
+    extents
+        Of the tile at each level.
+    """
+
+    factors: TemporalFactors
+    counts: tuple[int, ...]
+    extents: tuple[int, ...]
+
 
 Chosen = tuple[FactorChoice, ...]
 """One choice per dimension."""
@@ -144,19 +164,19 @@ class Factors:
 
         Where it matters what each child has, only such are compared as are the same inside of all fanouts.
         """
-        every = (choice_of(self._bounds[dim], own, spatial) for own in product(*factors))
+        every = (_choice_of(self._bounds[dim], own, spatial) for own in product(*factors))
         found = (own for own in every if self._may_have(dim, own))
         if self._every or self._is_entangled(dim) or self._fills or dim in self._space.window_dims:
             return [*found]
         if self._idle_in_last_round(dim, tiles, spatial, factors):
             return [*found]
         best: dict[Tiles, list[FactorChoice]] = {}
-        fewest = fewest_counts(self._bounds[dim], spatial)
+        fewest = _fewest_counts(self._bounds[dim], spatial)
         outside = next((place + 1 for place, own in enumerate(spatial) if own > 1), len(spatial))
         for choice in found:
             alike = best.setdefault(() if self._by_steps else choice.factors[outside:], [])
-            if not any(is_no_larger(other, choice) for other in alike):
-                alike[:] = [*(own for own in alike if not is_no_larger(choice, own)), choice]
+            if not any(_is_no_larger(other, choice) for other in alike):
+                alike[:] = [*(own for own in alike if not _is_no_larger(choice, own)), choice]
             if self._by_steps and choice.counts == fewest:
                 # Later ones have larger tiles, and nothing that is less.
                 break
@@ -205,3 +225,56 @@ class Factors:
             every = sorted({one, two, *others} - {0})
             return [every] if every else []
         return [own for own in ([one] if one else [], [two] if two else [], others) if own]
+
+
+def _choice_of(bound: int, temporal: TemporalFactors, spatial: Sequence[int]) -> FactorChoice:
+    """Return what factors of a dimension come to; the spatial ones are those of its stages."""
+    extents, extent = [], 1
+    for factor, unrolled in zip(reversed(temporal), reversed(spatial), strict=True):
+        extent = min(extent * unrolled * factor, bound)
+        extents.append(extent)
+    counts = (_asked_iterations(bound, temporal, spatial, level) for level in range(len(spatial)))
+    return FactorChoice(temporal, tuple(counts), tuple(reversed(extents)))
+
+
+def _is_no_larger(one: FactorChoice, other: FactorChoice) -> bool:
+    """Whether one choice has no larger extents and counts than another."""
+    pairs = zip((*one.extents, *one.counts), (*other.extents, *other.counts), strict=True)
+    return all(a <= b for a, b in pairs)
+
+
+def _fewest_counts(bound: int, spatial: Sequence[int]) -> tuple[int, ...]:
+    """Return the counts of a choice if all children always had something to do."""
+    every = math.prod(spatial)
+    outside = (every // math.prod(spatial[:level]) for level in range(len(spatial)))
+    return tuple(-(-bound // unrolled) for unrolled in outside)
+
+
+def _asked_iterations(bound: int, temporal: Sequence[int], spatial: Sequence[int], level: int) -> int:
+    """Iterations of a dimension that differ by more than what children inside of a level share.
+
+    Levels are outermost first. With level 0 these are its steps in time.
+    """
+    loops = [
+        loop
+        for own in reversed(range(len(spatial)))
+        for loop in ((spatial[own], own < level), (temporal[own], True))
+    ]
+    return _digit_combinations(loops, bound)
+
+
+def _digit_combinations(loops: Sequence[tuple[int, bool]], number: int) -> int:
+    """How many combinations of the digits that count the first so many iterations of loops have.
+
+    Loops are given innermost first, with whether their digits count.
+    """
+    if not loops:
+        return 1
+    *inner, (_, counts) = loops
+    size = math.prod(factor for factor, _ in inner)
+    rounds = -(-number // size)
+    last = _digit_combinations(inner, number - (rounds - 1) * size)
+    if rounds == 1:
+        return last
+    full = math.prod(factor for factor, own in inner if own)
+    return (rounds - 1) * full + last if counts else full

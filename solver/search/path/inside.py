@@ -16,7 +16,7 @@ from solver.search.path.counting import LeftInPlace
 from solver.search.path.deliveries import Delivered
 from solver.search.path.frame import TileFrame
 from solver.search.path.listed import Due, Listed, MayStay, Pending, RowCosts, Tiles, some_values
-from solver.search.path.split import TOGETHER, Split, dealt, evenly
+from solver.search.path.split import UNSPLIT, Split, dealt, evenly
 from solver.search.path.unrolled import Loosest, Unrolled
 from solver.search.space.windows import Unrolling
 
@@ -211,14 +211,14 @@ class Inside:
         """How words of an access split up among the instances of its level, where prices are exact."""
         is_known = price.grain and charge.block > 1 and self.first in listed.tiles
         if not is_known or charge.level <= self.frame.meeting or isinstance(listed.unrolled, Loosest):
-            return TOGETHER
+            return UNSPLIT
         key = "split", charge.place, charge.level, charge.boundary
         return listed.once(key, lambda: self._dealt(charge, listed))
 
     def _dealt(self, charge: Charge, listed: Listed) -> Split:
         """How words split up where it is known what the children of the meeting stage have."""
         known = (listed.unrolled.product(self.first, charge.level) == 1).all(axis=1)
-        split = TOGETHER
+        split = UNSPLIT
         for d in range(len(self.frame.axes)):
             children = listed.unrolled.factors[self.frame.meeting][:, d]
             if (children > 1).any():

@@ -12,7 +12,7 @@ from solver.search.arrays import BoolArray, FloatArray, IntArray
 from solver.search.path.charges import Charge, Price, StackedPrices
 from solver.search.path.counting import LeftInPlace
 from solver.search.path.deliveries import Delivered
-from solver.search.path.split import TOGETHER, Split
+from solver.search.path.split import UNSPLIT, Split
 from solver.search.path.unrolled import Known, Unrolled
 
 Tiles = Mapping[int, IntArray]
@@ -158,7 +158,7 @@ class Pending(NamedTuple):
     free: FloatArray
     share: FloatArray
     fewest: FloatArray
-    split: Split = TOGETHER
+    split: Split = UNSPLIT
 
     def cost(self, irrelevant: Sequence[int], rounds: FloatArray) -> FloatArray:
         """Its cost with these rounds outside, shape (..., dimensions)."""

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from solver.search.arrays import BoolArray, FloatArray, IntArray, alike
+from solver.search.arrays import TOGETHER, BoolArray, FloatArray, IntArray, alike
 from solver.search.path.axes import NOWHERE
 from solver.search.path.charges import ENERGY, NOTHING, Charge, Charges, Price, StackedPrices
 from solver.search.path.counting import LeftInPlace
@@ -24,9 +24,6 @@ from solver.search.path.unrolled import Loosest, Unrolled
 
 FEW_TILES = 1 << 14
 """Numbers of tiles up to which tables cost next to nothing."""
-
-MOST_LISTED = 1 << 13
-"""Rows up to which several labels are looked at together, and steps of a path that are sorted at a time."""
 
 MOST_NUMBERS = 1 << 22
 """Words of windows by tile and by what is unrolled along them, up to which all are known at once."""
@@ -227,7 +224,7 @@ class Masked:
 
     def parted(self, rows: int) -> list[IntArray]:
         """Labels, parted into such as are looked at together, for so many tiles with spatial choices."""
-        size, number = max(1, MOST_LISTED // max(1, rows)), len(self.labels)
+        size, number = max(1, TOGETHER // max(1, rows)), len(self.labels)
         return [np.arange(first, min(first + size, number)) for first in range(0, number, size)]
 
     def listed(self, tiles: IntArray, unrolled: Unrolled, labels: IntArray) -> Listed:

@@ -578,16 +578,16 @@ class EinsumSearch:
         self._push(value, self._paths(item.only(np.array([place])), value))
 
     def _is_to_compare(self, item: _QueuedRows, value: float) -> bool:
-        """Whether a bound is close to the incumbent, and the rows were not compared with it."""
-        return item.compared != self.goal.incumbent and self._is_near(item.bounds, value)
+        """Whether a bound ties with the incumbent, and the rows were not compared with it."""
+        return item.compared != self.goal.incumbent and self._is_tied(item.bounds, value)
 
-    def _is_near(self, bounds: Bounds, value: float) -> bool:
-        """Whether a bound is close to the incumbent."""
-        return len(bounds.near(np.array([value]))) > 0
+    def _is_tied(self, bounds: Bounds, value: float) -> bool:
+        """Whether a bound ties with the incumbent."""
+        return len(bounds.tied(np.array([value]))) > 0
 
     def _paths(self, row: _QueuedRows, value: float, done: float = -math.inf) -> _Paths:
         """The complete paths of a row."""
-        bounds, finely = row.bounds, self._is_near(row.bounds, value)
+        bounds, finely = row.bounds, self._is_tied(row.bounds, value)
         listed = self._listed(row)
         worth = RowWorth(bounds, row.tiles, listed.unrolled, row.cycles, finely)
         branch = Branch(bounds.masked, listed, worth, self.shared.stop)
@@ -636,7 +636,7 @@ class EinsumSearch:
             item = item._replace(row=self._compared(item.row, item.branch.row))
         if not len(item.row.values):
             return
-        if not item.finely and self._is_near(item.row.bounds, value):
+        if not item.finely and self._is_tied(item.row.bounds, value):
             # What was priced may seem to cost a little more or less now.
             self._push(value, self._paths(item.row, value, item.done * TIED))
             return

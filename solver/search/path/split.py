@@ -45,7 +45,7 @@ class Split(NamedTuple):
         )
 
 
-TOGETHER = Split(*(np.ones((1, 1)) for _ in range(3)))
+UNSPLIT = Split(*(np.ones((1, 1)) for _ in range(3)))
 """All instances together: what each of them has is not known."""
 
 

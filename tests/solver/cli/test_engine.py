@@ -113,6 +113,7 @@ def test_what_does_not_fit_is_explained(tmp_path: Path, capsys: pytest.CaptureFi
     tight = tmp_path / "tight.yaml"
     busy = "class: intmac\n      constraints: {min_parallelism: 0.9}"
     text = Path(SPEC).read_text().replace("meshX: 4", "meshX: 5").replace("class: intmac", busy)
+    text = text.replace("R: 3, P: 4, C: 4, M: 6", "R: 3, P: 2, C: 2, M: 2")
     tight.write_text(text)
     assert main(["map", str(tight), *PERFECT, "--engine", "cp-sat"]) == 4
     assert "Conflict" in capsys.readouterr().out

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
+from itertools import count
 from random import Random
 from typing import Any
 
@@ -99,6 +100,23 @@ def test_stops_with_bounds_that_hold():
             assert result.termination is Termination.INTERRUPTED
             assert best is None or result.bound <= best[0]
             assert result.value is None or result.value >= best[0]
+
+
+@pytest.mark.parametrize("objective", ["energy", "edp"])
+def test_stops_wherever_it_is_asked_to(objective: str):
+    """Also while constraints and hints are added between two solves."""
+    mapspace = next(own for own in random_mapspaces(700, 12, 200) if optima(own, [objective])[0])
+    (best,) = optima(mapspace, [objective])
+    asked = count()
+    map_by_formulation(mapspace, Options((objective,)), None, lambda: next(asked) < 0)
+    last = next(asked)
+    for most in range(0, last, max(1, last // 60)):
+        calls = count()
+        result = map_by_formulation(
+            mapspace, Options((objective,)), None, lambda own=calls, n=most: next(own) >= n
+        )
+        assert result.bound is not None and result.bound <= best[0]
+        assert result.value is None or result.value >= best[0]
 
 
 def test_no_time_at_all():

@@ -103,7 +103,7 @@ def test_optimum_with_windows(seed: int, monkeypatch: pytest.MonkeyPatch):
 @pytest.mark.parametrize("seed", few(range(6)))
 def test_each_instance_pays_for_whole_blocks(seed: int, monkeypatch: pytest.MonkeyPatch):
     """All bounds count as close to the incumbent, so that all split words up among instances."""
-    monkeypatch.setattr("solver.search.path.bounds.BLOCKS_MATTER_FROM", 0.0)
+    monkeypatch.setattr("solver.search.path.bounds.TIED", 0.0)
     draw = free_mapspaces_with_remainders if seed % 2 else random_mapspaces_with_remainders
     for mapspace in draw(960 + seed, 2, 250):
         nodes = tuple(
