@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
@@ -409,5 +409,56 @@ def places_of(level: StorageLevel, count: int) -> list[StorageLevel]:
         network_drain_latency=0,
         energy=replace(level.energy, leak_per_cycle=0),
         area_um2=None,
+        other_reads=Fraction(0),
+        other_writes=Fraction(0),
     )
     return [outermost, *(replace(inner, name=f"{level.name}#{place}") for place in range(2, count + 1))]
+
+
+def with_order(architecture: Architecture, memories: Sequence[str]) -> Architecture:
+    """Return the nodes of a nest in which memories lie in an order of its own.
+
+    Parameters
+    ----------
+    architecture
+        Each of its memories has one place, and none is a toll.
+    memories
+        Names of those on chip, with one entry per place, from the outermost place of the nest. Memories that
+        are not named follow where the hardware has them, without a use.
+
+    Returns
+    -------
+    Architecture
+        Each fanout stands right above the first place inside of it.
+    """
+    names = [level.name for level in architecture.levels]
+    numbers = [0, *map(names.index, memories)]
+    for level in (own for own in range(1, len(names)) if own not in numbers):
+        place = next((n for n, own in enumerate(numbers) if own > level), len(numbers))
+        numbers.insert(place, level)
+    return replace(architecture, nodes=tuple(_with_fanouts(architecture, _in_order(architecture, numbers))))
+
+
+def _in_order(architecture: Architecture, numbers: Sequence[int]) -> Iterator[StorageLevel]:
+    """Yield the levels of a nest, given those of the hardware that they belong to."""
+    for place, number in enumerate(numbers):
+        count, first = numbers.count(number), numbers.index(number)
+        position = architecture.storage_indices[number]
+        level = replace(architecture.levels[number], fanouts_above=architecture.fanouts_above(position))
+        if count == 1:
+            yield level
+            continue
+        outermost, *inner = places_of(level, count)
+        yield outermost if place == first else inner[numbers[first + 1 : place].count(number)]
+
+
+def _with_fanouts(architecture: Architecture, levels: Iterable[StorageLevel]) -> Iterator[Node]:
+    """Yield levels with each fanout right above the first one inside of it."""
+    left: list[Fanout] = list(architecture.fanouts)
+    for level in levels:
+        passed = len(architecture.fanouts) - len(left)
+        entered = max(0, (level.fanouts_above or 0) - passed)
+        yield from left[:entered]
+        del left[:entered]
+        yield level
+    yield from left

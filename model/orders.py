@@ -15,14 +15,15 @@ from collections.abc import Mapping as Named
 from dataclasses import dataclass, replace
 from itertools import chain, product
 
-from model.architecture import Architecture, Fanout, Node, StorageLevel, places_of
-from model.choices import keep_sets
+from model.architecture import Architecture, Fanout, StorageLevel, with_order
+from model.choices import keep_options, keep_sets
 from model.cost.order import crossed_slots
 from model.cost.prices import leaking_instances
 from model.counting import rule_of
 from model.extents import PERFECT
-from model.mapping import FanoutMapping, Mapping, NodeMapping
+from model.mapping import FanoutMapping, Loop, Mapping, NodeMapping, StorageMapping
 from model.mapspace import FactorRule, JointRules, KeepRules, Mapspace, TemporalRules
+from model.places import spread
 from model.problem import Dataspace, Problem
 
 Held = tuple[int, str]
@@ -53,19 +54,45 @@ def _obstacles(mapspace: Mapspace) -> Iterator[str]:
         yield "are not searched with remainders or sparse data"
     if not (rule := rule_of(mapspace.counting)).in_any_order:
         yield f"are not counted by {rule.title}"
-    if mapspace.joint or mapspace.parallel or any(own != TemporalRules() for own in mapspace.temporal):
+    if mapspace.joint or mapspace.parallel or not all(map(_is_plain, mapspace.temporal[1:])):
         yield "are not searched with `!Parallel`, given places or constraints on temporal loops"
-    if not all(space.name in mapspace.keep[0].keep for space in mapspace.problem.dataspaces):
+    if any(_takes_room(mapspace, space.name) for space in mapspace.problem.dataspaces):
         yield "are not searched where the outermost memory need not keep all tensors"
     if any(level.tolls or level.cluster_size > 1 or level.passing for level in levels):
         yield "are not searched with tolls, clusters or uncoalesced words"
     names = [space.name for space in mapspace.problem.dataspaces]
     if any(level.packing_of(name).block_size > 1 for level in levels for name in names):
         yield "are not searched where words come in blocks"
-    if any(level.free_first_touches or level.other_reads or level.other_writes for level in levels):
-        yield "are not searched for layers with one unrolling in common"
+    if any(level.min_utilization for level in levels):
+        yield "are not searched with a minimum utilization"
     if any(not rule.is_spatial for rule in mapspace.rules):
         yield "are not searched under user-defined constraints on tiles, loops or costs"
+
+
+def _is_plain(rules: TemporalRules) -> bool:
+    """Whether all that is said of a memory's loops is over which dimensions it has none."""
+    return not (rules.inner or rules.outer) and all(map(_is_none, rules.factors))
+
+
+def _is_none(rule: FactorRule) -> bool:
+    return rule.relation == "=" and rule.value == 1
+
+
+def _home(mapspace: Mapspace, name: str) -> int | None:
+    """Return the level that has the whole of a dataspace in any case; None where that is open."""
+    for level, rules in enumerate(mapspace.keep):
+        options = keep_options(rules, level, name)
+        if options != (False,):
+            return level if options == (True,) else None
+    return None
+
+
+def _takes_room(mapspace: Mapspace, name: str) -> bool:
+    """Whether a dataspace that the outermost memory does not keep takes room where it is."""
+    home = _home(mapspace, name)
+    return home is None or (
+        home > 0 and mapspace.architecture.levels[home].packing_of(name).size_per_value > 0
+    )
 
 
 def _fanout_obstacles(mapspace: Mapspace) -> Iterator[str]:
@@ -89,51 +116,162 @@ def _sliding(space: Dataspace) -> set[str]:
 
 
 def orders(mapspace: Mapspace) -> Iterator[Order]:
-    """Yield every order of every choice of what memories keep."""
+    """Yield every order of every choice of what memories keep.
+
+    A dataspace that the outermost memory does not keep is there before the nest begins: what it is in lies as
+    far outside as memories around it allow.
+    """
     names = [space.name for space in mapspace.problem.dataspaces]
+    homes = {(_home(mapspace, name), name) for name in names}
     for chosen in product(*(sorted(map(sorted, keep_sets(mapspace, name))) for name in names)):
         held = [(level, name) for name, kept in zip(names, chosen, strict=True) for level in kept if level]
-        yield from _ordered(mapspace, (), sorted(held))
+        yield from _ordered(mapspace, homes, (), sorted(held))
 
 
-def _ordered(mapspace: Mapspace, begun: Order, left: Sequence[Held]) -> Iterator[Order]:
+def _ordered(
+    mapspace: Mapspace, homes: Collection[tuple[int | None, str]], begun: Order, left: Sequence[Held]
+) -> Iterator[Order]:
     """Yield the orders that begin in one way."""
     if not left:
         yield begun
-    for number, own in enumerate(left):
-        others = [*left[:number], *left[number + 1 :]]
-        if not any(_lies_above(mapspace, other, own) for other in others):
-            yield from _ordered(mapspace, (*begun, own), others)
+        return
+    nexts = [own for own in left if not any(_lies_above(mapspace, homes, other, own) for other in left)]
+    for own in [own for own in nexts if own in homes][:1] or nexts:
+        yield from _ordered(mapspace, homes, (*begun, own), [other for other in left if other != own])
 
 
-def _lies_above(mapspace: Mapspace, outer: Held, inner: Held) -> bool:
+def _lies_above(
+    mapspace: Mapspace, homes: Collection[tuple[int | None, str]], outer: Held, inner: Held
+) -> bool:
     """Whether one tile has to lie above another one."""
     levels, free = mapspace.architecture.levels, mapspace.free_order
-    is_bound = free.isdisjoint(levels[level].component for level, _ in (outer, inner))
+    is_bound = inner in homes or free.isdisjoint(levels[level].component for level, _ in (outer, inner))
     return outer[0] < inner[0] and (outer[1] == inner[1] or is_bound)
 
 
 def in_order(mapspace: Mapspace, order: Order) -> Mapspace:
     """Return the mappings of one order: each place holds one dataspace, and nodes are in the nest's order."""
     levels = mapspace.architecture.levels
-    idle = [level for level in range(1, len(levels)) if all(level != own for own, _ in order)]
-    places: list[tuple[int, frozenset[str]]] = [(level, frozenset((name,))) for level, name in order]
-    for level in idle:
-        place = next((n for n, own in enumerate(places) if own[0] > level), len(places))
-        places.insert(place, (level, frozenset()))
+    architecture = with_order(mapspace.architecture, [levels[level].name for level, _ in order])
+    names = [level.name for level in levels]
+    numbers = [names.index(level.component) for level in architecture.levels]
+    held = iter(order)
+    kept = [
+        frozenset((next(held)[1],)) if any(n == own for own, _ in order) else frozenset() for n in numbers[1:]
+    ]
     everything = frozenset(space.name for space in mapspace.problem.dataspaces)
-    every = [(0, everything), *places]
-    numbers = [level for level, _ in every]
-    nodes = _with_fanouts(mapspace.architecture, list(_named(mapspace.architecture, numbers)))
-    idle_rules = TemporalRules(tuple(FactorRule(dim, "=", 1) for dim in mapspace.problem.dims))
+    every = [(0, everything - mapspace.keep[0].bypass), *zip(numbers[1:], kept, strict=True)]
     return replace(
         mapspace,
-        architecture=replace(mapspace.architecture, nodes=tuple(nodes)),
-        temporal=tuple(TemporalRules() if kept else idle_rules for _, kept in every),
+        architecture=architecture,
+        temporal=tuple(_temporal(mapspace, every)),
         keep=tuple(replace(mapspace.keep[n], keep=own, bypass=everything - own) for n, own in every),
         joint=tuple(_joint(every)),
         free_order=frozenset(),
     )
+
+
+def _temporal(mapspace: Mapspace, every: Sequence[tuple[int, frozenset[str]]]) -> Iterator[TemporalRules]:
+    """Yield the rules on the loops of each place.
+
+    Loops above the place of what the outermost memory does not keep move it no more than that one's do.
+    """
+    dims, whole = frozenset(mapspace.problem.dims), mapspace.temporal[0]
+    still = {rule.dim for rule in whole.factors if _is_none(rule)}
+    yield whole
+    for place, (level, kept) in enumerate(every[1:], start=1):
+        fixed = {rule.dim for rule in mapspace.temporal[level].factors}
+        for number, own in every[place + 1 :]:
+            at_home = (name for name in own if number == _home(mapspace, name))
+            fixed |= {
+                dim for name in at_home for dim in mapspace.problem.dataspace(name).dims if dim in still
+            }
+        is_first = all(own and _home(mapspace, *own) == n == 1 for n, own in every[1 : place + 1])
+        yield TemporalRules(
+            tuple(FactorRule(dim, "=", 1) for dim in sorted(fixed if kept and not is_first else dims))
+        )
+
+
+def in_hardware_order(mapspace: Mapspace) -> Mapspace:
+    """Return the mappings in the order of the hardware: memories have a place for each dataspace.
+
+    What the outermost memory does not keep is at the first one, if it is there in the next one.
+    """
+    names = (space.name for space in mapspace.problem.dataspaces)
+    above = frozenset(name for name in names if _home(mapspace, name) == 1)
+    return with_first_places(spread(replace(mapspace, free_order=frozenset())), above)
+
+
+def with_first_places(mapspace: Mapspace, above: Collection[str]) -> Mapspace:
+    """Return the mappings with some dataspaces at the first place of the outermost memory on chip."""
+    home = mapspace.architecture.on_chip[0].component if above else ""
+    places = [n for n, level in enumerate(mapspace.architecture.levels) if level.component == home]
+    keep = list(mapspace.keep)
+    for place in places:
+        rules = keep[place]
+        if place == places[0]:
+            keep[place] = replace(rules, keep=rules.keep.union(above))
+        else:
+            keep[place] = replace(rules, bypass=rules.bypass.union(above))
+    return replace(mapspace, keep=tuple(keep))
+
+
+def rearranged(mapspace: Mapspace, hardware: Mapspace, mapping: Mapping) -> tuple[Mapspace, Mapping]:
+    """Return a mapping of `in_hardware_order` as one of its order, and the mapspace of that order."""
+    memories = [level.name for level in mapspace.architecture.levels]
+    tiles: list[tuple[Held | None, tuple[Loop, ...]]] = []
+    positions = hardware.architecture.storage_indices
+    for position, level in zip(positions, hardware.architecture.levels, strict=True):
+        entry = mapping.nodes[position]
+        assert isinstance(entry, StorageMapping)
+        number = memories.index(level.component)
+        tiles += [((number, name), ()) for name in sorted(entry.keep)] if number else []
+        last, loops = tiles.pop() if tiles else (None, ())
+        tiles.append((last, (*entry.temporal, *loops)))
+    for name in (space.name for space in mapspace.problem.dataspaces):
+        tiles = _homed(tiles, _home(mapspace, name) or 0, name)
+    own = in_order(mapspace, tuple(held for held, _ in tiles if held is not None))
+    stores = iter(tiles)
+    fanouts = iter([entry for entry in mapping.nodes if isinstance(entry, FanoutMapping)])
+    keeps, nodes = iter(own.keep), list[NodeMapping]()
+    for node in own.architecture.nodes:
+        if isinstance(node, Fanout):
+            nodes.append(next(fanouts))
+            continue
+        kept = next(keeps).keep
+        nodes.append(StorageMapping(next(stores)[1] if kept or not nodes else (), kept))
+    return own, Mapping(tuple(nodes))
+
+
+def _homed(
+    tiles: Sequence[tuple[Held | None, tuple[Loop, ...]]], level: int, name: str
+) -> list[tuple[Held | None, tuple[Loop, ...]]]:
+    """Move the tile that a dataspace is in before the nest begins as far outside as may be."""
+    if not level:
+        return list(tiles)
+    number = next(n for n, (held, _) in enumerate(tiles) if held == (level, name))
+    above = tiles[number - 1][0]
+    if level > 1 and (above is None or above[0] < level):
+        return list(tiles)  # the loops below it are not to move it
+    (before, outside), (own, loops) = tiles[number - 1], tiles[number]
+    left = [*tiles[: number - 1], (before, (*loops, *outside)), *tiles[number + 1 :]]
+    outer = (n for n, (held, _) in enumerate(left) if held is None or held[0] < level)
+    place = 1 + max(outer)
+    return [*left[:place], (own, ()), *left[place:]]
+
+
+def order_of(mapspace: Mapspace, ordered: Mapspace) -> Order:
+    """Return the order whose mapspace `in_order` has made of a mapspace."""
+    memories = [level.name for level in mapspace.architecture.levels]
+    pairs = zip(ordered.architecture.levels[1:], ordered.keep[1:], strict=True)
+    return tuple(
+        (memories.index(level.component), name) for level, rules in pairs for name in sorted(rules.keep)
+    )
+
+
+def renamed_order(order: Order, names: Named[str, str]) -> Order:
+    """Return an order with other names of dataspaces."""
+    return tuple((level, names[name]) for level, name in order)
 
 
 def _joint(places: Sequence[tuple[int, frozenset[str]]]) -> Iterator[JointRules]:
@@ -143,31 +281,6 @@ def _joint(places: Sequence[tuple[int, frozenset[str]]]) -> Iterator[JointRules]
         if len(own) > 1:
             kept = frozenset().union(*(places[place][1] for place in own))
             yield JointRules(own, TemporalRules(), KeepRules(keep=kept))
-
-
-def _named(architecture: Architecture, numbers: Sequence[int]) -> Iterator[StorageLevel]:
-    """Yield the levels of a nest, given those of the hardware that they belong to."""
-    for place, number in enumerate(numbers):
-        count, first = numbers.count(number), numbers.index(number)
-        position = architecture.storage_indices[number]
-        level = replace(architecture.levels[number], fanouts_above=architecture.fanouts_above(position))
-        if count == 1:
-            yield level
-            continue
-        outermost, *inner = places_of(level, count)
-        yield outermost if place == first else inner[numbers[first + 1 : place].count(number)]
-
-
-def _with_fanouts(architecture: Architecture, levels: Sequence[StorageLevel]) -> Iterator[Node]:
-    """Yield levels with each fanout right above the first one inside of it."""
-    left: list[Fanout] = list(architecture.fanouts)
-    for level in levels:
-        passed = len(architecture.fanouts) - len(left)
-        entered = max(0, (level.fanouts_above or 0) - passed)
-        yield from left[:entered]
-        del left[:entered]
-        yield level
-    yield from left
 
 
 @dataclass(frozen=True)

@@ -35,6 +35,7 @@ from model.mapspace import KeepRules, SpatialRules
 from solver.fusion import FusedResult, FusionLimits, fuse_cascade
 from solver.result import Options, Status
 from tests.fused_bruteforce import BruteForce, Optimum
+from tests.fused_orders import OrderedBruteForce, ordered_cascade
 from tests.model.fused.agreement import disagreements
 from tests.model.fused.random_cascades import COPIED_WINDOWS, COPIES, SHAPES, cascade_of, with_tolls
 from tests.solver.fusion.test_optimum import by_place, uneven
@@ -58,7 +59,7 @@ class Kind:
 
     `inner`: what is inside of the buffer: nothing, registers, an array of them, or one of arithmetic units.
     `cores`: whether the buffer exists several times; `fills`: whether memories have a least utilization.
-    `sizes`: those of dimensions, if others than `SIZES`.
+    `sizes`: those of dimensions, if others than `SIZES`. `any_order`: whether memories lie in any order.
     """
 
     shapes: tuple[str, ...] = PRODUCTS
@@ -68,6 +69,7 @@ class Kind:
     cores: bool = False
     fills: bool = False
     sizes: tuple[int, ...] = ()
+    any_order: bool = False
 
     @property
     def remainders(self) -> bool:
@@ -161,6 +163,7 @@ KINDS = {
     "copied windows": Kind((*COPIED_WINDOWS,)),
     "copied windows, registers": Kind((*COPIED_WINDOWS,), "registers"),
     "copied windows, remainders": Kind((*COPIED_WINDOWS,), changes=(with_remainders,)),
+    "any order of memories": Kind(("products", "products", "attention", "three"), any_order=True),
 }
 
 SIZES: dict[str, tuple[int, ...]] = {
@@ -180,6 +183,8 @@ COLUMNS = ("cascades", "agree", "skipped", "nothing fits", "proven", "in bodies"
 def drawn(random: Random, kind: Kind) -> tuple[str, Cascade]:
     """The name of a shape, and a cascade."""
     name = random.choice(kind.shapes)
+    if kind.any_order:
+        return name, ordered_cascade(random, name)
     architecture = Architecture("small", nodes_of(random, kind), Compute("MAC", energy=1))
     cascade = cascade_of(ALL[name], bounds_of(random, name, kind), architecture, random.choice((1, 1, 3)))
     cascade = replace(cascade, einsums=tuple(map(with_own_names, cascade.einsums)))
@@ -273,7 +278,7 @@ def at_most(seconds: int) -> Iterator[None]:
 def enumerated(cascade: Cascade, kind: Kind, limits: FusionLimits) -> dict[str, Optimum]:
     """The optima of the space that the search has."""
     several = uneven in kind.changes or by_place in kind.changes
-    brute = BruteForce(
+    brute = (OrderedBruteForce if kind.any_order else BruteForce)(
         cascade,
         once_per_rank=limits.max_loops_per_rank == 1,
         even=not several,
@@ -311,7 +316,7 @@ def objections(
     cost = evaluate_fused(cascade, result.mapping)
     if not cost.valid or cost.value(result.objective) != result.value:
         yield f"priced at {cost.value(result.objective)} instead of {result.value}: {cost.violations}"
-    if by_place not in kind.changes:
+    if by_place not in kind.changes and not kind.any_order:
         yield from disagreements(cascade, result.mapping, seed=0)
 
 
@@ -375,7 +380,7 @@ def compared(seed: int, kind: Kind, limit_s: int) -> Comparison:
     name, cascade = drawn(random, kind)
     limits = FusionLimits(
         max_loops_per_rank=1 if random.random() < 0.15 else None,
-        memories=frozenset(["GLB"]) if random.random() < 0.15 else None,
+        memories=frozenset(["GLB"]) if random.random() < 0.15 or _spreads(kind, cascade) else None,
         equal_parts=not kind.remainders,
     )
     comparison = Comparison(name, cascade, kind, limits)
@@ -387,6 +392,11 @@ def compared(seed: int, kind: Kind, limit_s: int) -> Comparison:
         return comparison
     comparison.search(random, optima)
     return comparison
+
+
+def _spreads(kind: Kind, cascade: Cascade) -> bool:
+    """Whether tensors in registers would be spread over an array: that is not enumerated."""
+    return kind.any_order and bool(cascade.einsums[0].mapspace.architecture.fanouts)
 
 
 def main() -> int:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator, Sequence
 from itertools import product
 
-from model.architecture import Architecture, Fanout, with_places
+from model.architecture import Architecture, Fanout, StorageLevel
 from model.extents import tiles_of
 from model.fused.cascade import Access, Cascade, CascadeEinsum
 from model.fused.mapping import Body, FusedMapping, Held, LeafPath, PrivateNest, SharedLoop, Stored, leaves
@@ -370,7 +370,7 @@ def _check_copy(visits: Visits, place: int) -> None:
 
 def _homes(einsum: CascadeEinsum, nest: PrivateNest, names: set[str]) -> frozenset[tuple[str, str]]:
     """Return in which memories a nest keeps some dataspaces."""
-    levels = with_places(einsum.mapspace.architecture, dict(nest.places)).levels
+    levels = nest.placed(einsum.mapspace.architecture).levels
     entries = (entry for entry in nest.mapping.nodes if isinstance(entry, StorageMapping))
     return frozenset(
         (level.component, name)
@@ -399,12 +399,15 @@ def _check_held(visits: Visits, place: int, tile: Held) -> None:
 
 def _check_nest(visits: Visits, place: int, nest: PrivateNest) -> None:
     einsum, leaf = visits.cascade.einsums[place], visits.mapping.paths[place].leaf
-    architecture = with_places(einsum.mapspace.architecture, dict(nest.places))
+    if nest.order is not None:
+        _check_order(einsum, nest)
+    architecture = nest.placed(einsum.mapspace.architecture)
     if len(architecture.nodes) != len(nest.mapping.nodes):
         raise FusedMappingError(f"a nest of `{einsum.name}` does not fit the architecture", nest)
     at_home = {a.dataspace: visits.mapping.stored_at.get(a.tensor) for a in einsum.accesses}
     stored = {name: home.memory for name, home in at_home.items() if home is not None}
-    outermost = architecture.on_chip[0].component if architecture.on_chip else None
+    on_chip = einsum.mapspace.architecture.on_chip
+    outermost = on_chip[0].name if on_chip else None
     homes = stored | {tile.dataspace: outermost for tile in leaf.held}
     for node, entry in zip(architecture.nodes, nest.mapping.nodes, strict=True):
         if isinstance(node, Fanout) or not isinstance(entry, StorageMapping):
@@ -426,14 +429,37 @@ def _check_nest(visits: Visits, place: int, nest: PrivateNest) -> None:
         _check_below_stored(architecture, nest, einsum, name, memory)
 
 
+def _check_order(einsum: CascadeEinsum, nest: PrivateNest) -> None:
+    """Check that a nest in an order of its own names memories, and has each tensor's in their order."""
+    levels = einsum.mapspace.architecture.levels
+    names, order = [level.name for level in levels], nest.order or ()
+    if any(level.tolls for level in levels) or not set(order) <= set(names[1:]):
+        text = f"the nest of `{einsum.name}` has an order of other nodes than memories on chip"
+        raise FusedMappingError(text, nest)
+    placed = nest.placed(einsum.mapspace.architecture).nodes
+    pairs = [*zip(placed, nest.mapping.nodes, strict=False)]
+    for access in einsum.accesses:
+        kept = [
+            names.index(node.component)
+            for node, entry in pairs
+            if isinstance(entry, StorageMapping) and isinstance(node, StorageLevel)
+            if access.dataspace in entry.keep
+        ]
+        if kept != sorted(kept):
+            text = f"the nest of `{einsum.name}` has a tile of `{access.dataspace}` below one in a memory"
+            raise FusedMappingError(f"{text} inside of its own", nest)
+
+
 def _check_below_stored(
     architecture: Architecture, nest: PrivateNest, einsum: CascadeEinsum, name: str, memory: str
 ) -> None:
     """Check that nothing is kept, and no loop moves the tile, outside of where a dataspace is stored."""
-    dims, outermost = einsum.space(name).dims, architecture.on_chip[0].component
-    for node, entry in zip(architecture.nodes, nest.mapping.nodes, strict=True):
-        if not isinstance(node, Fanout) and node.component == memory:
-            return
+    dims, outermost = einsum.space(name).dims, einsum.mapspace.architecture.on_chip[0].name
+    nodes = list(zip(architecture.nodes, nest.mapping.nodes, strict=True))
+    memories = [level.name for level in einsum.mapspace.architecture.levels]
+    outer = memories[: memories.index(memory)]
+    last = max(n for n, (node, _) in enumerate(nodes) if getattr(node, "component", "") in outer)
+    for node, entry in nodes[: last + 1]:
         if isinstance(entry, FanoutMapping) or isinstance(node, Fanout) or node.tolls:
             continue
         if name in entry.keep:
@@ -448,12 +474,13 @@ def _spatial_shares(
     architecture: Architecture, nest: PrivateNest, memory: str
 ) -> Iterator[tuple[str, str, int, str]]:
     """Yield fanout, dimension, children and axis of the spatial loops outside a memory, outermost first."""
-    expanded = with_places(architecture, dict(nest.places))
-    for node, entry in zip(expanded.nodes, nest.mapping.nodes, strict=True):
-        if not isinstance(node, Fanout) and node.component == memory:
-            return
-        loops = reversed(entry.spatial) if isinstance(entry, FanoutMapping) else ()
-        yield from ((node.name, loop.dim, loop.bound, loop.axis) for loop in loops if loop.bound > 1)
+    inside = next(position for position, node in enumerate(architecture.nodes) if node.name == memory)
+    entries = (entry for entry in nest.mapping.nodes if isinstance(entry, FanoutMapping))
+    for fanout, entry in zip(
+        architecture.fanouts[: architecture.fanouts_above(inside)], entries, strict=False
+    ):
+        loops = reversed(entry.spatial)
+        yield from ((fanout.name, loop.dim, loop.bound, loop.axis) for loop in loops if loop.bound > 1)
 
 
 def check_spread(cascade: Cascade, mapping: FusedMapping, stored: Stored) -> None:

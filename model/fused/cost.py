@@ -21,6 +21,7 @@ from model.cost.copying import (
     transfer_of,
 )
 from model.cost.limits import capacity_violations, mesh_violations
+from model.cost.order import instances_in_use
 from model.cost.prices import (
     access_energy,
     leaking_instances,
@@ -43,9 +44,9 @@ from model.counting.words import tile_words
 from model.fused.cascade import Cascade, CascadeEinsum
 from model.fused.check import FusedMappingError, check_fused, check_held_spread, check_spread
 from model.fused.mapping import FusedMapping, Held
-from model.fused.nests import VisitKind, visit_kinds
+from model.fused.nests import Seen, VisitKind, visit_kinds
 from model.fused.report import EinsumCost, FusedEvaluation, MemoryCost, RoomTaken
-from model.fused.room import Rooms, held_extents, largest_tile_words, positions_of
+from model.fused.room import Rooms, held_extents, largest_tile_words
 from model.fused.visits import Visits, path_dims, window_dims
 from model.problem import Dataspace
 
@@ -256,13 +257,14 @@ class _EinsumCounter:
     def _count(self, number: int, space: Dataspace, words: dict[tuple[str, str], _Words]) -> None:
         """Add the words of a dataspace in one kind of visits."""
         kind = self.kinds[number]
-        architecture, nest = kind.architecture, kind.nest
+        seen = kind.seen(space.name)
+        architecture, nest = seen.architecture, seen.nest
         for passed in architecture.levels:
             if space.name in passed.no_coalesce:
                 what = f"`no_coalesce` of `{space.name}` at `{passed.name}`"
                 raise FusedMappingError(f"{what} is not modelled in fused mappings", space)
         held = self._held(space)
-        kept = kept_positions(architecture, kind.mapping, space.name)
+        kept = kept_positions(architecture, seen.mapping, space.name)
         stores = [position for position in kept if not architecture.level_at(position).tolls]
         skipped = stores[1] if held is not None and len(stores) > 1 else None
         flows = self._flows_with_remainders if nest.remainder_dims else self._even_flows
@@ -283,11 +285,12 @@ class _EinsumCounter:
         self, kind: VisitKind, space: Dataspace, kept: Sequence[int], skipped: int | None
     ) -> Iterator[_Flow]:
         """Yield what each node does where all of its instances do the same."""
-        architecture, nest = kind.architecture, kind.nest
+        seen = kind.seen(space.name)
+        architecture, nest = seen.architecture, seen.nest
         delivery = _VisitDelivery(self.rule, architecture, nest, space, skipped)
         asking = {at: inner for at, _, inner in askers(architecture, kept, space)}
         touched = self.counting.touched(architecture, nest, space)
-        for traffic in dataspace_traffic(self.rule, architecture, kind.mapping, nest, space, delivery):
+        for traffic in dataspace_traffic(self.rule, architecture, seen.mapping, nest, space, delivery):
             at = traffic.position
             counts = traffic.reads, traffic.fills, traffic.updates
             firsts = touched(at, asking[at]), touched(at, at)
@@ -331,23 +334,24 @@ class _EinsumCounter:
         if not _is_first(kind, tuple(kind.counts)):
             return counts
         position, place = way
-        moved = self._moved(kind, space, place, held.depth)
+        seen = kind.seen(space.name)
+        moved = self._moved(seen, space, place, held.depth)
         reads, fills, updates = counts
         if position == place:
             return [reads, fills + moved, updates]
-        delivery = MulticastDelivery(self.rule, kind.architecture, kind.nest, space)
+        delivery = MulticastDelivery(self.rule, seen.architecture, seen.nest, space)
         stream: int | Fraction = moved
         for above in reversed(range(position, place)):
-            if isinstance(kind.architecture.nodes[above], Fanout):
+            if isinstance(seen.architecture.nodes[above], Fanout):
                 stream = delivery.across(above, stream, for_themselves=above + 1 == place)
-        level = kind.architecture.level_at(position)
+        level = seen.architecture.level_at(position)
         down = level.charges(space.name, "down")
         up = space.read_write and level.charges(space.name, "up")
         return [reads + down * int(stream), fills, updates + up * int(stream)]
 
-    def _moved(self, kind: VisitKind, space: Dataspace, position: int, depth: int) -> int:
+    def _moved(self, seen: Seen, space: Dataspace, position: int, depth: int) -> int:
         """Words that one instance of the tile above the nest receives in all: each tile once."""
-        choices = held_extents(self.visits, self.place, kind, position, depth)
+        choices = held_extents(self.visits, self.place, seen, position, depth)
         total = 0
         for chosen in product(*(choices[dim].items() for dim in choices)):
             extent = {dim: size for dim, (size, _) in zip(choices, chosen, strict=True)}
@@ -364,7 +368,7 @@ class _EinsumCounter:
     ) -> tuple[int, int, int]:
         """Leave out first touches of the whole execution: they need neither a read nor a fill."""
         reads, fills, updates = counts
-        level = kind.architecture.level_at(flow.position)
+        level = kind.seen(space.name).architecture.level_at(flow.position)
         if not space.read_write or not level.charges(space.name, "down"):
             return reads, fills, updates
         drained = fills if self.counting.drains_are_reads else 0
@@ -421,14 +425,16 @@ class _EinsumCounter:
         steps: int,
         busy: int | Fraction,
     ) -> MemoryCost:
-        positions = [(kind, positions_of(kind, level.name)[0]) for kind in self.kinds]
+        positions = [(kind, kind.first_place(level.name)) for kind in self.kinds]
         leaking = max(
-            leaking_instances(kind.architecture, position, kind.nest.instances)
+            leaking_instances(
+                kind.architecture, position, partial(instances_in_use, kind.architecture, kind.nest)
+            )
             for kind, position in positions
         )
         return MemoryCost(
             name=level.name,
-            instances=max(kind.nest.instances(position) for kind, position in positions),
+            instances=max(instances_in_use(k.architecture, k.nest, position) for k, position in positions),
             cycles=self.counting.cycles(level, steps, self._demands(level, words)),
             leak_energy=round(level.energy.leak_per_cycle * busy * leaking),
             dataspaces=tuple(

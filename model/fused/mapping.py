@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
+from model.architecture import Architecture, with_order, with_places
 from model.mapping import Mapping as NestMapping
 
 
@@ -64,6 +65,9 @@ class PrivateNest:
         are not kept in the memory that has them: they have their own place there, above all others.
     places
         Memories with more than one place, and their number.
+    order
+        Memories of all places on chip, outermost first, where they lie in an order of the nest's own
+        (`model.architecture.with_order`); None in the order of the hardware.
     bounds
         Pairs of a dimension and its extent in the visits that the nest is for; None for what its loops
         multiply to or, if it is the Einsum's only nest, for all visits. Its loops may have remainders.
@@ -72,6 +76,13 @@ class PrivateNest:
     mapping: NestMapping
     places: tuple[tuple[str, int], ...] = ()
     bounds: tuple[tuple[str, int], ...] | None = None
+    order: tuple[str, ...] | None = None
+
+    def placed(self, architecture: Architecture) -> Architecture:
+        """Return an architecture with the places that its mapping is on."""
+        if self.order is not None:
+            return with_order(architecture, self.order)
+        return with_places(architecture, dict(self.places))
 
 
 @dataclass(frozen=True, slots=True)

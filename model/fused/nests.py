@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import product
 from typing import TypeVar
 
-from model.architecture import Architecture, Fanout, with_places
+from model.architecture import Architecture, Fanout, StorageLevel, with_order, with_places
 from model.cost.nest import Nest, build_nest, check_keeps, check_places
+from model.cost.order import check_order, seen_by
 from model.extents import tiles_of
 from model.fused.check import FusedMappingError
 from model.fused.mapping import Leaf, PrivateNest
@@ -18,6 +21,29 @@ from model.mapping import FanoutMapping, Loop, Mapping, NodeMapping, SpatialLoop
 from model.problem import Problem
 
 AnyLoop = TypeVar("AnyLoop", Loop, SpatialLoop)
+
+
+@dataclass(frozen=True)
+class Seen:
+    """A visit as one dataspace sees it: with fanouts where the dataspace meets them.
+
+    `positions` has the place here of each node of the nest.
+    """
+
+    architecture: Architecture
+    mapping: Mapping
+    nest: Nest
+    positions: dict[int, int]
+
+    def places(self, memory: str) -> list[int]:
+        """The nodes that are places of a memory, outermost first."""
+        levels = zip(self.architecture.storage_indices, self.architecture.levels, strict=True)
+        return [position for position, level in levels if level.component == memory]
+
+    def home(self, memory: str, dataspace: str) -> int:
+        """The outermost place of a memory that has a dataspace: that of what is stored or held above."""
+        entries = ((position, self.mapping.nodes[position]) for position in self.places(memory))
+        return next(n for n, own in entries if isinstance(own, StorageMapping) and dataspace in own.keep)
 
 
 @dataclass(frozen=True)
@@ -50,6 +76,30 @@ class VisitKind:
     nest: Nest
     private: PrivateNest
     mapping_is_whole: bool
+
+    def seen(self, dataspace: str) -> Seen:
+        """The visit as a dataspace sees it."""
+        if dataspace not in self._seen:
+            self._seen[dataspace] = self._see(dataspace)
+        return self._seen[dataspace]
+
+    def first_place(self, memory: str) -> int:
+        """The outermost node that is a place of a memory."""
+        levels = zip(self.architecture.storage_indices, self.architecture.levels, strict=True)
+        return next(position for position, level in levels if level.component == memory)
+
+    def _see(self, dataspace: str) -> Seen:
+        if not self.architecture.has_own_order:
+            same = {position: position for position in range(len(self.architecture.nodes))}
+            return Seen(self.architecture, self.mapping, self.nest, same)
+        own = seen_by(self.architecture, self.mapping, dataspace)
+        nest = build_nest(self.problem, own.architecture, own.mapping)
+        positions = {position: place for place, position in enumerate(own.positions)}
+        return Seen(own.architecture, own.mapping, nest, positions)
+
+    @cached_property
+    def _seen(self) -> dict[str, Seen]:
+        return {}
 
 
 def visit_kinds(visits: Visits, place: int) -> tuple[VisitKind, ...]:
@@ -147,19 +197,14 @@ def _visit_cost(
     einsum = visits.cascade.einsums[place]
     problem = replace(einsum.problem, bounds=bounds)
     above = _above(visits, place)
-    architecture = with_places(
-        einsum.mapspace.architecture,
-        {
-            level.name: dict(private.places).get(level.name, 1) + (level.name in above)
-            for level in einsum.mapspace.architecture.levels
-        },
-    )
     own = replace(private, mapping=cut_short(private.mapping, problem))
-    mapping = Mapping(tuple(_entries_with_places(architecture, own, above)))
+    architecture, mapping = _with_above(einsum.mapspace.architecture, own, above)
     try:
         nest = build_nest(problem, architecture, mapping)
         check_keeps(problem, mapping)
         check_places(architecture, mapping)
+        if architecture.has_own_order:
+            _check_own_order(problem, architecture, mapping, nest)
     except ValueError as error:
         raise FusedMappingError(f"the nest of `{einsum.name}`: {error}", private) from None
     _check_shares(architecture, nest, above, private)
@@ -194,25 +239,42 @@ def _above(visits: Visits, place: int) -> dict[str, frozenset[str]]:
     }
 
 
-def _entries_with_places(
-    architecture: Architecture, private: PrivateNest, above: dict[str, frozenset[str]]
-) -> Iterator[NodeMapping]:
-    """Yield the entries of a nest and of the further places, the first of which takes the outermost loops."""
-    entries = iter(private.mapping.nodes)
-    outermost = next(entries)
-    assert isinstance(outermost, StorageMapping)
-    waiting, seen = outermost.temporal, set[str]()
-    top = architecture.on_chip[0].component if architecture.on_chip else ""
-    if top not in above:
-        yield outermost
-        waiting = ()
+def _check_own_order(problem: Problem, architecture: Architecture, mapping: Mapping, nest: Nest) -> None:
+    """Refuse what is not counted of a nest whose memories lie in an order of its own."""
+    if nest.remainder_dims:
+        raise ValueError("remainders are not counted in an order of nests")
+    check_order(problem, architecture, mapping)
+    for space in problem.dataspaces:
+        seen_by(architecture, mapping, space.name)
+
+
+def _with_above(
+    hardware: Architecture, private: PrivateNest, above: dict[str, frozenset[str]]
+) -> tuple[Architecture, Mapping]:
+    """Return a nest with further places, as far outside as memories around allow, for what is above it.
+
+    Those of the outermost memory on chip take the loops of the outermost memory.
+    """
+    names = [level.name for level in hardware.levels]
+    placed = private.placed(hardware)
+    every = zip(placed.nodes, private.mapping.nodes, strict=True)
+    entries = [(node.component, entry) for node, entry in every if isinstance(node, StorageLevel)]
+    top = next((level.name for level in hardware.on_chip), "")
+    for memory in sorted(above, key=names.index):
+        outer = names[: names.index(memory)]
+        place = 1 + max(n for n, (name, _) in enumerate(entries) if name in outer)
+        loops: tuple[Loop, ...] = ()
+        if memory == top:
+            (outermost, first), *_ = entries
+            assert isinstance(first, StorageMapping)
+            loops, entries[0] = first.temporal, (outermost, replace(first, temporal=()))
+        entries.insert(place, (memory, StorageMapping(loops, above[memory])))
+    if private.order is not None:
+        architecture = with_order(hardware, [memory for memory, _ in entries[1:]])
     else:
-        yield replace(outermost, temporal=())
-    for position in range(1, len(architecture.nodes)):
-        level = architecture.nodes[position]
-        name = getattr(level, "component", "")
-        if name in above and name not in seen:
-            seen.add(name)
-            yield StorageMapping(waiting if name == top else (), above[name])
-            continue
-        yield next(entries)
+        counts = Counter(memory for memory, _ in entries)
+        architecture = with_places(hardware, counts)
+    fanouts = iter([entry for entry in private.mapping.nodes if isinstance(entry, FanoutMapping)])
+    stores = iter(entries)
+    nodes = [next(fanouts) if isinstance(node, Fanout) else next(stores)[1] for node in architecture.nodes]
+    return architecture, Mapping(tuple(nodes))

@@ -14,35 +14,35 @@ from model.extents import tiles_of
 from model.fused.cascade import CascadeEinsum
 from model.fused.check import FusedMappingError
 from model.fused.mapping import Held, Stored
-from model.fused.nests import VisitKind
+from model.fused.nests import Seen, VisitKind
 from model.fused.report import RoomTaken, RoomTile
 from model.fused.visits import Span, Visits, multi_term_dims
 from model.problem import Dataspace
 
 
-def spatial_divisors(kind: VisitKind, position: int) -> dict[str, int]:
+def spatial_divisors(seen: Seen, position: int) -> dict[str, int]:
     """Return by how much the spatial loops outside a node divide each dimension."""
     result: dict[str, int] = {}
-    for loops in kind.nest.spatial[:position]:
+    for loops in seen.nest.spatial[:position]:
         for loop in loops:
             result[loop.dim] = result.get(loop.dim, 1) * loop.bound
     return result
 
 
 def held_extents(
-    visits: Visits, place: int, kind: VisitKind, position: int, depth: int
+    visits: Visits, place: int, seen: Seen, position: int, depth: int
 ) -> dict[str, Counter[int]]:
     """Extents of one instance's tile above the nests of an Einsum, per dimension, and how many there are.
 
     Parameters
     ----------
-    kind, position
-        One kind of its visits, and the node that the tile is at: spatial loops outside divide the tile.
+    seen, position
+        A visit, and the node that the tile is at: spatial loops outside divide the tile.
     depth
         Number of shared loops above the tile.
     """
     problem = visits.cascade.einsums[place].problem
-    shares = spatial_divisors(kind, position)
+    shares = spatial_divisors(seen, position)
     choices: dict[str, Counter[int]] = {}
     for dim in problem.dims:
         choices[dim] = Counter()
@@ -76,10 +76,10 @@ def largest_tile_words(
     if held is not None and memory == architecture.on_chip[0].name:
         return _held_words(visits, place, kinds, space, held)
     words = [
-        tile_words(space, kind.nest.bounds[position])
-        for kind in kinds
-        for position in positions_of(kind, memory)
-        if space.name in getattr(kind.mapping.nodes[position], "keep", ())
+        tile_words(space, seen.nest.bounds[position])
+        for seen in (kind.seen(space.name) for kind in kinds)
+        for position in seen.places(memory)
+        if space.name in getattr(seen.mapping.nodes[position], "keep", ())
     ]
     return max(words, default=None)
 
@@ -95,7 +95,10 @@ def stored_words(visits: Visits, stored: Stored, place: int, kinds: Sequence[Vis
     einsum = visits.cascade.einsums[place]
     (access, *_) = einsum.accesses_of(stored.tensor)
     ranks = dict(zip(access.ranks, einsum.space(access.dataspace).ranks, strict=True))
-    shares = spatial_divisors(kinds[0], positions_of(kinds[0], stored.memory)[0]) if kinds else {}
+    shares: dict[str, int] = {}
+    if kinds:
+        seen = kinds[0].seen(access.dataspace)
+        shares = spatial_divisors(seen, seen.home(stored.memory, access.dataspace))
     words = 1
     for name, spans in visits.tile(stored.tensor, stored.depth):
         spread = math.prod(shares.get(term.dim, 1) for term in ranks.get(name, ()))
@@ -105,19 +108,14 @@ def stored_words(visits: Visits, stored: Stored, place: int, kinds: Sequence[Vis
 
 def _held_words(visits: Visits, place: int, kinds: Sequence[VisitKind], space: Dataspace, held: Held) -> int:
     einsum, path = visits.cascade.einsums[place], visits.mapping.paths[place]
-    position = positions_of(kinds[0], einsum.mapspace.architecture.on_chip[0].name)[0]
-    divided = spatial_divisors(kinds[0], position).keys() & multi_term_dims(einsum, space.name)
+    seen = kinds[0].seen(space.name)
+    position = seen.home(einsum.mapspace.architecture.on_chip[0].name, space.name)
+    divided = spatial_divisors(seen, position).keys() & multi_term_dims(einsum, space.name)
     if divided and held.depth < len(path.loops):
         text = f"windows of `{space.name}` are held above shared loops in a memory that exists several times"
         raise FusedMappingError(f"{text}, which is not modelled", held)
-    choices = held_extents(visits, place, kinds[0], position, held.depth)
+    choices = held_extents(visits, place, seen, position, held.depth)
     return tile_words(space, {dim: max(sizes) for dim, sizes in choices.items()})
-
-
-def positions_of(kind: VisitKind, memory: str) -> list[int]:
-    """Return the nodes that are places of a memory, outermost first."""
-    levels = zip(kind.architecture.storage_indices, kind.architecture.levels, strict=True)
-    return [position for position, level in levels if level.component == memory]
 
 
 def room_roots(visits: Visits) -> dict[str, str]:

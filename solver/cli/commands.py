@@ -22,6 +22,7 @@ from model.text.source import (
     values_in,
 )
 from solver.cli.arguments import OPERATORS
+from solver.cli.orders import order_notes
 from solver.cli.output import (
     STDOUT,
     OutputError,
@@ -150,6 +151,7 @@ def map_command(arguments: argparse.Namespace) -> int:
         (
             *counting_notes(loaded.mapspace, result.mapping, result.evaluation),
             *link_transfer_notes(loaded.mapspace, result),
+            *order_notes(searched, result, arguments),
         )
     )
     mapspace = loaded.mapspace

@@ -102,10 +102,12 @@ def load_options(arguments: argparse.Namespace) -> LoadOptions:
 
 
 def _knows_orders(arguments: argparse.Namespace) -> bool:
-    """Return whether a command searches memories in any order: one Einsum, by bounds, in one search."""
-    if arguments.command not in ("map", "prove") or getattr(arguments, "einsum", None) is None:
+    """Return whether a command searches memories in any order: single Einsums, by bounds."""
+    is_single = arguments.command in ("map", "prove") and getattr(arguments, "einsum", None) is not None
+    if not is_single and arguments.command not in ("network", "sweep"):
         return False
-    others = ("pareto", "sensitivity", "price_constraints", "export_model", "mapping", "mapped_spec")
+    of_map = ("pareto", "sensitivity", "price_constraints", "export_model", "mapping", "mapped_spec")
+    others = (*of_map, "same", "mappings")
     return getattr(arguments, "engine", AUTO) != CP_SAT and not any(
         getattr(arguments, own, None) for own in others
     )

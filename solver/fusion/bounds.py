@@ -16,6 +16,7 @@ from model.architecture import AccessEnergy, StorageLevel
 from model.cost.prices import network_latency
 from model.extents import PERFECT
 from model.mapspace import Mapspace
+from model.orders import in_hardware_order
 from solver.fusion.amounts import Amount, ever, larger, rounded_up, smaller
 from solver.fusion.edges import EdgeKind, EdgeSpace, Shift, unlimited, with_places_of
 from solver.fusion.parts import PartSizes
@@ -25,6 +26,7 @@ from solver.network.tasks import by_position
 from solver.result import Clock, Options, Result, Termination
 from solver.search.goal import Caps
 from solver.search.mapper import SharedSearch
+from solver.search.orders import Ordered, OrderSearch
 from solver.search.path.floors import cost_floors
 from solver.search.priced import Priced
 from solver.search.stopping import heed
@@ -99,7 +101,7 @@ class _Last(NamedTuple):
 
     mapspace: Mapspace
     clock: Clock
-    search: SharedSearch
+    search: SharedSearch | OrderSearch
 
 
 @dataclass
@@ -655,6 +657,9 @@ class EdgeBounds:
         if self.in_closed_form:
             return 0, 0
         self.floors += 1
+        if mapspace.free_order:
+            # Each boundary by itself, with one dataspace at each place, whatever the order of places.
+            mapspace = in_hardware_order(mapspace)
         least = cost_floors(mapspace, self.clock.stop, self.timed)
         self.heed()  # a floor that was cut short says nothing
         return least
@@ -664,7 +669,7 @@ class EdgeBounds:
         mapspace: Mapspace,
         objectives: tuple[str, ...],
         caps: Caps,
-        known: Priced | None = None,
+        known: Priced | Ordered | None = None,
         most_s: float = math.inf,
     ) -> Result:
         """The optimum of a mapspace, from a known mapping, in the time that is left."""
@@ -672,19 +677,20 @@ class EdgeBounds:
         last = self._last
         reused = last is not None and (last.mapspace, last.clock) == (mapspace, self.clock)
         search = last.search if last is not None and reused else self._begun(mapspace, most_s)
-        result = search.minimise(objectives, caps, known)
+        result = search.minimise(objectives, caps, known)  # type: ignore[arg-type]  # of its own kind
         # A mapspace is often searched for energy and then for latency: its tables serve both.
         is_proven = result.termination is Termination.PROVEN
         self._last = _Last(mapspace, self.clock, search) if is_proven else None
         return result
 
-    def _begun(self, mapspace: Mapspace, most_s: float) -> SharedSearch:
+    def _begun(self, mapspace: Mapspace, most_s: float) -> SharedSearch | OrderSearch:
         limit_s = self.clock.left_s
         if mapspace.factors != PERFECT:
             most_s = self.search_s
         if most_s < math.inf:
             limit_s = most_s if limit_s is None else min(limit_s, most_s)
-        return SharedSearch(mapspace, replace(self.options, time_limit_s=limit_s), None, self.clock.stop)
+        kind = OrderSearch if mapspace.free_order else SharedSearch
+        return kind(mapspace, replace(self.options, time_limit_s=limit_s), None, self.clock.stop)
 
 
 def _parted_in_two(

@@ -129,6 +129,8 @@ def _einsum(einsum: CascadeEinsum, tensors: Sequence[str]) -> Json:
 
 def _searched(einsum: CascadeEinsum) -> Mapspace:
     """Return the mapspace of an Einsum's nests."""
+    if einsum.mapspace.free_order:
+        raise CertificateError("cascades with memories in any order are not certified")
     mapspace = with_places_of(einsum, einsum.mapspace)
     check_certifiable(mapspace)
     return mapspace

@@ -11,7 +11,8 @@ from functools import cached_property
 from itertools import product
 from typing import NamedTuple
 
-from model.architecture import Architecture, Bandwidth, Fanout, Packing, StorageLevel
+from model.architecture import Architecture, Bandwidth, Fanout, Packing, StorageLevel, with_order
+from model.cost.order import seen_by
 from model.cost.prices import access_energy, paid_energy, paying_instances
 from model.counting.words import tile_words
 from model.extents import ANY, PERFECT
@@ -21,6 +22,7 @@ from model.fused.nests import nest_bounds
 from model.mapping import FanoutMapping, Loop, NodeMapping, SpatialLoop, StorageMapping
 from model.mapping import Mapping as LoopNest
 from model.mapspace import FactorRule, KeepRules, Mapspace, SpatialRules, TemporalRules
+from model.orders import Order, in_order, with_first_places
 from model.places import spread
 from model.problem import Dataspace, Problem, Term
 from solver.fusion.amounts import Amount
@@ -147,6 +149,7 @@ class Point(NamedTuple):
     nests: kinds of visits cost no more together than one by one, or there was no time for a closer bound.
     `inner_words` are needed of memories farther in that may store tensors; `homes` are the levels at which
     all kinds of visits keep outputs. With less than `room_words` for own tiles, bounds may be closer.
+    `order` is that of the memories, where the nest may have one of its own.
     """
 
     energy: int
@@ -157,6 +160,7 @@ class Point(NamedTuple):
     inner_words: tuple[int, ...] = ()
     homes: frozenset[int] | None = None
     room_words: int = 0
+    order: Order | None = None
 
     def as_paid(self) -> Point:
         """With the costs of the nests."""
@@ -546,15 +550,15 @@ class EdgeSpace:
                 total += own * architecture.instances_above(position)
         return total
 
-    def nest(self, mapping: LoopNest) -> PrivateNest:
-        """The nest of one visit, out of a mapping of this mapspace."""
+    def nest(self, mapping: LoopNest, order: Order | None = None) -> PrivateNest:
+        """The nest of one visit, out of a mapping of this mapspace, with memories in an order of its own."""
         outermost, *inner = mapping.nodes
         assert isinstance(outermost, StorageMapping)
         temporal = tuple(loop for loop in outermost.temporal if loop.dim != self.visit or not self._many)
         held = frozenset(shift.dataspace for shift in self.kind.shifts)
         entries: list[NodeMapping] = [replace(outermost, temporal=temporal, keep=outermost.keep | held)]
-        places = Counter[str]()
-        for node, entry in zip(self._placed.nodes[1:], inner, strict=True):
+        places, memories = Counter[str](), list[str]()
+        for node, entry in zip(self._placed(order).nodes[1:], inner, strict=True):
             if isinstance(node, Fanout) or isinstance(entry, FanoutMapping):
                 entries.append(entry)
                 continue
@@ -563,11 +567,26 @@ class EdgeSpace:
             if needed or not places[node.component]:
                 places[node.component] += 1
                 entries.append(own)
+                memories.append(node.component)
+        if order is not None and memories != sorted(memories, key=self._depth):
+            return self._in_own_order(entries, memories)
         several = tuple((name, count) for name, count in places.items() if count > 1)
         nest = PrivateNest(LoopNest(tuple(entries)), several)
         # Of several nests, each says for which visits it is where its loops go beyond them.
         beyond = self.kind.parts and nest_bounds(self.einsum.problem, nest) != tuple(self.extents.values())
         return replace(nest, bounds=tuple(self.extents.items())) if beyond else nest
+
+    def _depth(self, memory: str) -> int:
+        """Number of a memory, from the outermost."""
+        return [level.name for level in self.einsum.mapspace.architecture.levels].index(memory)
+
+    def _in_own_order(self, entries: Sequence[NodeMapping], memories: Sequence[str]) -> PrivateNest:
+        """A nest whose memories lie in an order of its own."""
+        fanouts = iter([own for own in entries if isinstance(own, FanoutMapping)])
+        stores = iter([own for own in entries if not isinstance(own, FanoutMapping)])
+        nodes = with_order(self.einsum.mapspace.architecture, memories).nodes
+        placed = (next(fanouts) if isinstance(node, Fanout) else next(stores) for node in nodes)
+        return PrivateNest(LoopNest(tuple(placed)), order=tuple(memories))
 
     def shifted_cycles(self, number: int, bandwidth: Bandwidth) -> Fraction:
         """Cycles that words of held tiles take of one bandwidth of a level."""
@@ -584,9 +603,14 @@ class EdgeSpace:
         """The outermost on-chip memory."""
         return self.einsum.mapspace.architecture.on_chip[0]
 
-    @cached_property
-    def _placed(self) -> Architecture:
+    def _placed(self, order: Order | None) -> Architecture:
         """The architecture with all places of memories."""
+        if order is not None:
+            return in_order(self.even_mapspace(None), order).architecture
+        return self._in_hardware_order
+
+    @cached_property
+    def _in_hardware_order(self) -> Architecture:
         return self.mapspace(None).architecture
 
     def _above_at(self, memory: str) -> frozenset[str]:
@@ -595,18 +619,29 @@ class EdgeSpace:
         deeper = frozenset(name for name, home in self._deeper if levels[home].name == memory)
         return self.kind.above if memory == self._home.name else deeper
 
-    def own_words(self, mapping: LoopNest, number: int = 1) -> int:
+    def own_words(self, mapping: LoopNest, number: int = 1, order: Order | None = None) -> int:
         """Room that the nest's own tiles take of an on-chip memory, by default of the outermost one."""
         memory = self.einsum.mapspace.architecture.on_chip[number - 1]
-        positions = (
+        placed = self._placed(order)
+        positions = [
             position
-            for position, node in enumerate(self._placed.nodes)
+            for position, node in enumerate(placed.nodes)
             if isinstance(node, StorageLevel) and node.component == memory.name
+        ]
+        if order is None:
+            return sum(self._words_at(mapping, position, memory) for position in positions)
+        names = (space.name for space in self.einsum.problem.dataspaces)
+        seen = {name: seen_by(placed, mapping, name) for name in names}
+        return sum(
+            self._words_at(own.mapping, own.positions.index(position), memory, name)
+            for name, own in seen.items()
+            for position in positions
         )
-        return sum(self._words_at(mapping, position, memory) for position in positions)
 
-    def _words_at(self, mapping: LoopNest, position: int, memory: StorageLevel) -> int:
-        """Room of the nest's own tiles at one place."""
+    def _words_at(
+        self, mapping: LoopNest, position: int, memory: StorageLevel, only: str | None = None
+    ) -> int:
+        """Room of the nest's own tiles at one place: of all dataspaces, or of one only."""
         entry = mapping.nodes[position]
         assert isinstance(entry, StorageMapping)
         extents = dict.fromkeys(self.einsum.problem.dims, 1)
@@ -614,7 +649,7 @@ class EdgeSpace:
             if loop.dim in extents:
                 extents[loop.dim] = min(extents[loop.dim] * loop.bound, self.extents[loop.dim])
         own = entry.keep - self._above_at(memory.name)
-        kept = (s for s in self.einsum.problem.dataspaces if s.name in own)
+        kept = (s for s in self.einsum.problem.dataspaces if s.name in own and only in (None, s.name))
         return sum(tile_words(s, extents) * memory.packing_of(s.name).size_per_value for s in kept)
 
     @cached_property
@@ -657,31 +692,16 @@ def lone_dims(einsum: CascadeEinsum, access: Access) -> dict[str, str]:
 def with_places_of(
     einsum: CascadeEinsum, mapspace: Mapspace, above: frozenset[str] = frozenset()
 ) -> Mapspace:
-    """Let memories have several places, by AccelForge's rule all; what they move besides counts once.
+    """Let memories have several places, by AccelForge's rule all.
 
     Dataspaces `above` the nests are at the first place of the outermost on-chip memory.
     """
+    if mapspace.free_order:
+        return mapspace  # each order has its own
     spread_memories = None if mapspace.counting_rule.has_places else einsum.memories_with_places
     if spread_memories is not None and not spread_memories:
         return mapspace
-    own = spread(mapspace, spread_memories)
-    firsts = {places[0] for places in own.architecture.memories}
-    numbers = {position: number for number, position in enumerate(own.architecture.storage_indices)}
-    nodes = tuple(
-        replace(node, other_reads=Fraction(0), other_writes=Fraction(0))
-        if isinstance(node, StorageLevel) and numbers[position] not in firsts
-        else node
-        for position, node in enumerate(own.architecture.nodes)
-    )
-    home = mapspace.architecture.on_chip[0].component
-    keep = list(own.keep)
-    for number, level in enumerate(own.architecture.levels if above else ()):
-        rules = keep[number]
-        if level.component == home and number in firsts:
-            keep[number] = replace(rules, keep=rules.keep | above)
-        elif level.component == home:
-            keep[number] = replace(rules, bypass=rules.bypass | above)
-    return replace(own, architecture=replace(own.architecture, nodes=nodes), keep=tuple(keep))
+    return with_first_places(spread(mapspace, spread_memories), above)
 
 
 def _loops(node: NodeMapping) -> Sequence[Loop | SpatialLoop]:

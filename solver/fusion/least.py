@@ -16,9 +16,9 @@ from typing import NamedTuple
 
 from model.cost.plain import evaluate_in
 from model.fused.mapping import PrivateNest
-from model.mapping import Mapping as LoopNest
 from model.mapspace import Mapspace
 from model.objective import objective_value
+from model.orders import in_order, order_of, renamed_order
 from solver.fusion.amounts import UNLIMITED
 from solver.fusion.bounds import AGAIN, Deeper, EdgeBounds
 from solver.fusion.edges import Choice, EdgeKind, EdgeSpace, Left, Point, Shift
@@ -29,6 +29,7 @@ from solver.network.tasks import Renaming, by_position
 from solver.result import Result, Status
 from solver.search.goal import Caps
 from solver.search.hint import FEW_HINTED, hint
+from solver.search.orders import Ordered
 from solver.search.priced import Priced
 from solver.search.stopping import Stop
 
@@ -189,8 +190,9 @@ class Edge:
     def nests(self, point: Point) -> tuple[PrivateNest, ...]:
         """The nest of each kind of visits, in the Einsum's own names."""
         if not self.space.kind.is_mixed:
-            (nest,) = point.nests
-            return (self.space.nest(self.renaming.inverse.mapping(nest)),)
+            (nest,), names = point.nests, self.renaming.inverse
+            order = None if point.order is None else renamed_order(point.order, names.dataspaces)
+            return (self.space.nest(names.mapping(nest), order),)
         shifts, homes = self.space.kind.shifts, point.homes
         alike = (replace(kind, shifts=shifts, homes=homes) for kind in self.space.kind.alike())
         kinds = [replace(self.space, kind=kind) for kind in alike]
@@ -421,7 +423,7 @@ class EdgePricer(EdgeBounds):
         known, most_s = self._known_mapping(edge, room, caps), self.first_s * edge.core.times
         return self.searched(edge.mapspace(room), objectives, caps, known, most_s)
 
-    def _known_mapping(self, edge: Edge, room: int | None, caps: Caps) -> Priced | None:
+    def _known_mapping(self, edge: Edge, room: int | None, caps: Caps) -> Priced | Ordered | None:
         """The best known mapping of an edge without remainders, to begin with."""
         even = self.edge(replace(edge.space.kind, remainders=False))
         fitting = [
@@ -433,8 +435,11 @@ class EdgePricer(EdgeBounds):
         if not fitting:
             return None
         best = min(fitting, key=lambda point: objective_value(self.objective, point.energy, point.cycles))
-        (nest,) = best.nests
-        return Priced(nest, evaluate_in(edge.mapspace(room), nest))
+        (nest,), mapspace = best.nests, edge.mapspace(room)
+        if best.order is None:
+            return Priced(nest, evaluate_in(mapspace, nest))
+        ordered = in_order(mapspace, best.order)
+        return Ordered(ordered, Priced(nest, evaluate_in(ordered, nest)))
 
     def hinted(self, edge: Edge, room_words: int | None, stop: Stop) -> Point | None:
         """A mapping that a heuristic finds in a moment, if it does."""
@@ -445,16 +450,14 @@ class EdgePricer(EdgeBounds):
     def _point(self, edge: Edge, result: Result | Priced) -> Point:
         assert result.mapping is not None
         assert result.evaluation is not None
-        own = edge.renaming.inverse.mapping(result.mapping)
-        cost = result.evaluation
-        inner = self._inner_words(edge.space, own)
-        return Point(
-            cost.energy, cost.cycles, edge.space.own_words(own), (result.mapping,), inner_words=inner
-        )
-
-    def _inner_words(self, space: EdgeSpace, nest: LoopNest) -> tuple[int, ...]:
-        """Words that own tiles take of the memories farther in that may store tensors."""
-        return tuple(space.own_words(nest, level) for level in self.space.inner)
+        names = edge.renaming.inverse
+        own = names.mapping(result.mapping)
+        cost, order, ordered = result.evaluation, None, None
+        if isinstance(result, Result) and result.mapspace is not None:
+            order = order_of(edge.mapspace(None), result.mapspace)
+            ordered = renamed_order(order, names.dataspaces)
+        room, *inner = (edge.space.own_words(own, level, ordered) for level in (1, *self.space.inner))
+        return Point(cost.energy, cost.cycles, room, (result.mapping,), inner_words=tuple(inner), order=order)
 
     def _first_points(self, edge: Edge, at: _Solved) -> None:
         objectives = {"energy": ("energy",), "latency": ("latency",), "edp": ("energy", "latency")}

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from model.extents import PERFECT
 from model.fused.cascade import Cascade, CascadeEinsum
+from model.orders import check_orders
 from model.wording import listing
 
 
@@ -100,6 +101,28 @@ def check_einsum(einsum: CascadeEinsum) -> None:
             text = "with fusion, user-defined constraints are about the factors of one fanout"
             raise NotSearchedError(f"{text}: `{own}` is not")
     try:
-        replace(mapspace, factors=PERFECT).check_searchable(simple_rules=True, by_bounds=not rule.is_general)
+        in_order = replace(mapspace, factors=PERFECT, free_order=frozenset())
+        in_order.check_searchable(simple_rules=True, by_bounds=not rule.is_general)
+        _check_orders(einsum)
     except ValueError as error:
         raise NotSearchedError(str(error)) from None
+
+
+def _check_orders(einsum: CascadeEinsum) -> None:
+    """Check that a search knows the orders of memories that an Einsum's nests may have."""
+    mapspace = einsum.mapspace
+    if not mapspace.free_order or einsum.is_copy:
+        return
+    if mapspace.counting_rule.by_order:
+        text = "memories in any order (force_memory_hierarchy_order: False) are not searched in cascades"
+        raise ValueError(f"{text} by {mapspace.counting_rule.title}")
+    check_orders(mapspace)
+
+
+def in_hardware_order(cascade: Cascade) -> Cascade | None:
+    """Return a cascade with its memories in the order of the hardware; None where they have no other."""
+    if not any(einsum.mapspace.free_order for einsum in cascade.einsums):
+        return None
+    bound = (replace(own.mapspace, free_order=frozenset()) for own in cascade.einsums)
+    pairs = zip(cascade.einsums, bound, strict=True)
+    return replace(cascade, einsums=tuple(replace(own, mapspace=mapspace) for own, mapspace in pairs))

@@ -19,7 +19,7 @@ from solver.fusion.edges import Choice, EdgeKind, Left, Point
 from solver.fusion.evidence import evidence_of
 from solver.fusion.labels import Label, Step
 from solver.fusion.least import EdgePricer, Effort
-from solver.fusion.limits import FusionLimits
+from solver.fusion.limits import FusionLimits, in_hardware_order
 from solver.fusion.one_buffer import good_mapping, is_known
 from solver.fusion.path import Counts, PathSearch
 from solver.fusion.result import (
@@ -46,6 +46,7 @@ from solver.result import (
     Termination,
     refuse_gap,
 )
+from solver.search.orders import HARDWARE
 from solver.search.stopping import Stopped
 
 LONGEST = (3, 5)
@@ -191,11 +192,14 @@ class _Search:
 
     def run(self) -> FusedResult:
         """Search without fusion first, then with; then with remainders in nests where there may be any."""
+        hardware = self._in_hardware_order()
         with self.watch.during("each Einsum alone", BOUNDS):
             first = self._unfused_at_once()
             self.pricer.clock = self.clock.share(2) if self.is_any else self.clock
             unfused, perfect, even = self._alone(first), None, None
         best = replace(unfused.best)
+        if hardware is not None and hardware.mapping is not None:
+            self._take_found(best, self.objective, hardware.value, hardware.mapping)
         with suppress(Stopped):
             self._try_formulas(best)
         with self.watch.during("divisors", BOUNDS):
@@ -227,7 +231,24 @@ class _Search:
             perfect,
             even,
             self.least > 0,
+            None if hardware is None else Narrower(hardware.status, hardware.value, hardware.bound),
         )
+
+    def _in_hardware_order(self) -> FusedResult | None:
+        """Search the mappings in the order of the hardware, where memories may lie in others as well."""
+        if (cascade := in_hardware_order(self.cascade)) is None:
+            return None
+        options = replace(self.options, time_limit_s=self.clock.share(4).left_s)
+        with self.watch.during(HARDWARE, BOUNDS):
+            return fuse_cascade(cascade, self.objective, options, self.limits, None, self.should_stop)
+
+    def _take_found(self, best: _Best, objective: str, value: int | None, mapping: FusedMapping) -> None:
+        """Take a mapping that was found elsewhere, if it costs what was said."""
+        cost = evaluate_fused(self.cascade, mapping)
+        if not cost.valid or cost.value(objective) != value:
+            raise ContradictionError(f"a mapping of {value} costs {cost.value(objective)}")
+        best.take(cost.value(self.objective), mapping, cost, ())
+        self._report(best, None)
 
     def _is_interrupted(self) -> bool:
         """Whether to end, whatever the time; now and then, look at memory and tell of progress."""
@@ -277,12 +298,7 @@ class _Search:
             return
         leaves = [own for own in best.mapping.children if isinstance(own, Leaf)]
         energies = [cost.energy * cost.n_instances for cost in best.evaluation.einsums]
-        energy, mapping = good_mapping(self.space, leaves, energies, self.clock.stop)
-        cost = evaluate_fused(self.cascade, mapping)
-        if not cost.valid or cost.energy != energy:
-            raise ContradictionError(f"formulas say {energy}, but a mapping costs {cost.energy}")
-        best.take(cost.value(self.objective), mapping, cost, ())
-        self._report(best, None)
+        self._take_found(best, "energy", *good_mapping(self.space, leaves, energies, self.clock.stop))
 
     def _price_hinted(
         self, space: FusionSpace, steps: Sequence[Step], left: Sequence[Left], best: _Best
@@ -314,8 +330,7 @@ class _Search:
         """What Einsums alone come to that are mapped: each at its least cost, unless two costs matter."""
         if best.value is None or self.objective == "edp":
             return self._unfused(best)
-        kinds = (step.kind for step in best.steps if step.kind is not None)
-        is_proven = all(self.pricer.edge(kind).is_settled for kind in kinds)
+        is_proven = all(self.pricer.edge(s.kind).is_settled for s in best.steps if s.kind is not None)
         return _Outcome(best, best.value if is_proven else None, is_proven, complete=True)
 
     def _unfused(self, best: _Best) -> _Outcome:

@@ -26,6 +26,7 @@ PERFECT_PARTS = (
 WHOLE_WINDOWS = (
     "Einsums that store or hold something in {memory} do not divide dimensions of windows among its instances"
 )
+HELD_OUTSIDE = "above shared loops, only {memory} holds tiles; below them, memories lie in any order"
 UNMOVED_WINDOWS = "shared loops move no windows"
 UNLIKE_ROOM = "{memories} stores nothing for several Einsums, as its size differs between them"
 COPIES_INSIDE = "tensors with copies are stored below all loops that their Einsums share"
@@ -112,6 +113,7 @@ class FusedResult:
     perfect_factors: Narrower | None = None
     equal_parts: Narrower | None = None
     in_closed_form: bool = False
+    hardware_order: Narrower | None = None
 
     @property
     def units_per_pj(self) -> int:
@@ -145,6 +147,8 @@ def restrictions(space: FusionSpace) -> Iterator[str]:
     even = [level.name for level in on_chip if level.name not in first.memories_with_places]
     if even and not first.mapspace.counting_rule.has_places:
         yield EVEN_NESTS.format(memories=listing(even))
+    if space.limits.max_loops != 0 and any(einsum.mapspace.free_order for einsum in space.einsums):
+        yield HELD_OUTSIDE.format(memory=listing([space.memory.name]))
     if any(space.unlooped):
         yield UNMOVED_WINDOWS
     if space.stores.unlike:

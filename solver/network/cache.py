@@ -95,8 +95,8 @@ class ResultCache:
             self.failure = self.failure or error
 
     def store(self, key: str, result: Result) -> None:
-        """Keep a proven result; one that is not proven or larger than `MOST_BYTES` is passed over."""
-        if result.status not in (Status.OPTIMAL, Status.INFEASIBLE):
+        """Keep a proven result; others, those with orders of memories, and large ones are passed over."""
+        if result.status not in (Status.OPTIMAL, Status.INFEASIBLE) or result.hardware_order is not None:
             return
         self.directory.mkdir(parents=True, exist_ok=True)
         secret = _key_for(self.directory)

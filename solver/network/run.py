@@ -323,8 +323,13 @@ def _renamed(result: Result, layer: Layer) -> Result:
     """Return a result in the layer's own names; its evidence goes by positions."""
     if result.mapping is None:
         return result
-    mapping = by_position(layer.mapspace.problem).inverse.mapping(result.mapping)
-    return replace(result, mapping=mapping, evaluation=evaluate_totals(layer.mapspace, mapping))
+    names, mapspace = by_position(layer.mapspace.problem).inverse, layer.mapspace
+    mapping = names.mapping(result.mapping)
+    if result.mapspace is None:
+        return replace(result, mapping=mapping, evaluation=evaluate_totals(mapspace, mapping))
+    ordered = replace(names.mapspace(result.mapspace), problem=mapspace.problem)
+    evaluation = evaluate_totals(ordered, mapping)
+    return replace(result, mapping=mapping, evaluation=evaluation, mapspace=ordered)
 
 
 def with_reasons(

@@ -6,7 +6,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, replace
 from typing import Any
 
-from model.architecture import StorageLevel, with_places
+from model.architecture import StorageLevel
+from model.cost.order import instances_in_use
 from model.counting.words import extents, tile_words
 from model.fused.cascade import Cascade, CascadeEinsum
 from model.fused.mapping import Body, FusedMapping, Leaf, LeafPath, Stored
@@ -87,7 +88,7 @@ def _nests(einsum: CascadeEinsum, path: LeafPath) -> Iterator[list[str]]:
     """Yield the loop nest of an Einsum in each kind of its visits, as text."""
     for nest in path.leaf.nests:
         problem = replace(einsum.problem, bounds=nest_bounds(einsum.problem, nest))
-        architecture = with_places(einsum.mapspace.architecture, dict(nest.places))
+        architecture = nest.placed(einsum.mapspace.architecture)
         targets = as_value({"mapping": mapping_targets(problem, architecture, nest.mapping)})
         nodes = as_value(architecture_document(architecture))
         yield nest_lines(nodes, targets["mapping"], einsum_text(problem))
@@ -113,13 +114,16 @@ def _kind_levels(kind: VisitKind) -> Iterator[Document]:
         assert isinstance(chosen, StorageMapping)
         tiles = {}
         for space in (own for own in kind.problem.dataspaces if own.name in chosen.keep):
-            words = tile_words(space, kind.nest.bounds[position])
+            seen = kind.seen(space.name)
+            bounds = seen.nest.bounds[seen.positions[position]]
+            words = tile_words(space, bounds)
             tiles[space.name] = {
-                "tile_shape": list(extents(space, kind.nest.bounds[position])),
+                "tile_shape": list(extents(space, bounds)),
                 "tile_words": words,
                 "size_words": words * level.packing_of(space.name).size_per_value,
             }
-        yield {"name": level.name, "instances": kind.nest.instances(position), "dataspaces": tiles}
+        instances = instances_in_use(kind.architecture, kind.nest, position)
+        yield {"name": level.name, "instances": instances, "dataspaces": tiles}
 
 
 def fused_result_document(
@@ -149,12 +153,21 @@ def fused_result_document(
         "gap": result.gap,
         "perfect_factors": narrower_document(result.perfect_factors, objective, units),
         "equal_parts": narrower_document(result.equal_parts, objective, units),
+        **_hardware_order(result),
         "restrictions": list(result.restrictions),
         "statistics": asdict(result.statistics),
         "mapping": mapping_text,
         "check": check,
         "notes": found.get("notes", plain(notes)),
     }
+
+
+def _hardware_order(result: FusedResult) -> Document:
+    """Return what the search in the order of the hardware came to, where memories may lie in others."""
+    if result.hardware_order is None:
+        return {}
+    own = narrower_document(result.hardware_order, result.objective, result.units_per_pj)
+    return {"hardware_order": own}
 
 
 def _unfused_document(cascade: Cascade, evaluation: FusedEvaluation) -> Document:

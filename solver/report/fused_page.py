@@ -139,6 +139,9 @@ def _search_section(document: Value) -> Section:
     for key, of_what in (("perfect_factors", "remainders"), ("equal_parts", "remainders of shared loops")):
         if document[key]:
             lines.append(_gain_text(document[key], "value", of_what, "remainders save", document))
+    hardware = document.get("hardware_order")
+    if hardware:
+        lines.append(_gain_text(hardware, "value", "other orders of memories", "these save", document))
     lines += [f"Restrictions: {restrictions}."] if restrictions else []
     seconds = seconds_text(work["seconds"].number())
     return Section("Search", lines=[*lines, f"{', '.join(counts)}; {seconds}"])

@@ -127,7 +127,9 @@ def _layer_document(outcome: LayerResult, first: Mapping[str, LayerResult]) -> D
         "status": outcome.status.value,
         **picked(outcome, "energy_pj", "cycles"),
         "limited_by": limited,
-        "result": None if result is None or repeats else _result_document(outcome.layer.mapspace, result),
+        "result": None
+        if result is None or repeats
+        else _result_document(result.mapspace or outcome.layer.mapspace, result),
         "transfer": None if result is not None else _transfer_document(outcome),
     }
 

@@ -8,16 +8,27 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import islice, pairwise, product, takewhile
+from functools import cached_property
+from itertools import combinations, islice, pairwise, product, takewhile
 from typing import NamedTuple
 
-from model.architecture import Fanout
+from model.choices import keep_options
 from model.cost import evaluate_in
 from model.extents import Extents
-from model.mapping import FanoutMapping, Mapping, SpatialLoop, StorageMapping
+from model.mapping import FanoutMapping, Mapping, SpatialLoop
 from model.mapspace import Mapspace
-from model.orders import Order, Unrolling, check_orders, in_order, orders, unrolled, with_spatial
-from model.places import spread
+from model.orders import (
+    Order,
+    Unrolling,
+    check_orders,
+    in_hardware_order,
+    in_order,
+    orders,
+    rearranged,
+    unrolled,
+    with_spatial,
+)
+from model.places import gathered
 from solver.result import (
     BOUNDS,
     Clock,
@@ -36,8 +47,9 @@ from solver.result import (
     Termination,
     is_within,
 )
-from solver.search.goal import Caps, Goal
-from solver.search.mapper import SharedSearch, map_by_bounds
+from solver.search.goal import NO_CAPS, Caps, Goal
+from solver.search.mapper import SharedSearch
+from solver.search.path.floors import cost_floors
 from solver.search.path.search import EinsumSearch
 from solver.search.shared import Shared
 from solver.search.space.search_space import SearchSpace
@@ -51,6 +63,9 @@ MOST_PARTS = 1 << 16
 
 HARDWARE_SHARE = 0.25
 """Of the time, what the search in the order of the hardware has at most."""
+
+SHARE_KEPT = 1 - 1e-9
+"""Sums in floating point err by less."""
 
 HARDWARE, ORDERS = "order of the hardware", "orders of memories"
 """The stages."""
@@ -67,7 +82,7 @@ class _Part(NamedTuple):
 
 
 @dataclass(frozen=True)
-class _Best:
+class Ordered:
     """A mapping, and the mapspace of its order."""
 
     mapspace: Mapspace
@@ -104,33 +119,42 @@ def map_orders(
     ContradictionError
         Parts of the program disagree: a defect, never an answer.
     """
-    check_orders(mapspace)
-    return _OrderSearch(mapspace, options, on_progress, should_stop).result()
+    return OrderSearch(mapspace, options, on_progress, should_stop).minimise(options.objectives_for(mapspace))
 
 
-class _OrderSearch:
-    """The search of one mapspace, objective by objective."""
+class OrderSearch:
+    """Searches of one mapspace, one after the other, in the time of one; see `map_orders`."""
 
     def __init__(
         self,
         mapspace: Mapspace,
-        options: Options,
-        on_progress: ProgressCallback | None,
-        should_stop: StopCallback | None,
+        options: Options = Options(),
+        on_progress: ProgressCallback | None = None,
+        should_stop: StopCallback | None = None,
     ) -> None:
+        check_orders(mapspace)
         self._mapspace, self._options, self._on_progress = mapspace, options, on_progress
-        self._objectives = options.objectives_for(mapspace)
+        self._objectives: tuple[str, ...] = ()
         self._clock = Clock(options.time_limit_s, should_stop)
         self._watch = Stopwatch()
         self._work = Statistics()
-        self._best: _Best | None = None
+        self._best: Ordered | None = None
 
-    def result(self) -> Result:
-        """Search, and say what is known."""
-        hardware = self._in_hardware_order()
-        parts = self._parts()
+    def minimise(
+        self, objectives: Sequence[str], caps: Caps = NO_CAPS, known: Ordered | None = None
+    ) -> Result:
+        """Find the lexicographically best mapping within `caps`, as `SharedSearch.minimise` does.
+
+        Parameters
+        ----------
+        known
+            A mapping within `caps`, to begin with: then the order of the hardware is not searched first.
+        """
+        self._objectives, self._best = tuple(objectives), known
+        limits = dict(caps.limits)
+        hardware = self._in_hardware_order(caps) if known is None else None
+        parts = self._parts
         bounds: list[int | None] = []
-        limits: dict[str, int] = {}
         for objective in self._objectives:
             with self._watch.during(ORDERS, BOUNDS):
                 bounds.append(self._minimised(objective, limits, parts))
@@ -139,18 +163,19 @@ class _OrderSearch:
             limits[objective] = self._best.value(objective)
         return self._told(bounds, hardware)
 
-    def _in_hardware_order(self) -> Result:
+    def _in_hardware_order(self, caps: Caps) -> Result:
         """Search the mappings in the order of the hardware, which are some of all."""
-        mapspace = spread(replace(self._mapspace, free_order=frozenset()))
+        mapspace = in_hardware_order(self._mapspace)
         left_s = self._clock.left_s
         limit_s = None if left_s is None else left_s * HARDWARE_SHARE
         options = replace(self._options, objectives=self._objectives, time_limit_s=limit_s)
         with self._watch.during(HARDWARE, BOUNDS):
-            result = map_by_bounds(mapspace, options, self._on_progress, self._clock.stop)
+            search = SharedSearch(mapspace, options, self._on_progress, self._clock.stop)
+            result = search.minimise(self._objectives, caps)
         self._work = replace(result.statistics, settled_by=(), stages=())
         if result.mapping is not None:
-            own = in_order(self._mapspace, _order_of(mapspace, result.mapping))
-            self._keep(own, _rearranged(mapspace, result.mapping, own), result)
+            own, mapping = rearranged(self._mapspace, mapspace, result.mapping)
+            self._keep(own, mapping, result)
         return result
 
     def _keep(self, mapspace: Mapspace, mapping: Mapping, found: Result) -> None:
@@ -163,8 +188,9 @@ class _OrderSearch:
         )
         if not (is_equal and evaluation.valid):
             raise ContradictionError("a mapping costs something else where memories are in the nest's order")
-        self._best = _Best(mapspace, Priced(mapping, evaluation))
+        self._best = Ordered(mapspace, Priced(mapping, evaluation))
 
+    @cached_property
     def _parts(self) -> list[_Part]:
         """All parts; none where they are too many."""
         every = product(orders(self._mapspace), spatial_choices(self._mapspace))
@@ -249,7 +275,7 @@ class _OrderSearch:
             known = self._at_most(_whole(bound), objective)
             self._on_progress(Progress(Phase.PATHS, self._clock.seconds, objective, value, known))
 
-    def _told(self, bounds: list[int | None], hardware: Result) -> Result:
+    def _told(self, bounds: list[int | None], hardware: Result | None) -> Result:
         """The result of all objectives."""
         proven = self._best is not None and bounds == list(map(self._best.value, self._objectives))
         termination = Termination.PROVEN if proven else self._clock.termination or Termination.PROVEN
@@ -273,9 +299,44 @@ class _OrderSearch:
             mapping=self._best.priced.mapping,
             evaluation=self._best.priced.evaluation,
             statistics=work,
-            hardware_order=Narrower.of(hardware),
+            hardware_order=None if hardware is None else Narrower.of(hardware),
             mapspace=self._best.mapspace,
         )
+
+
+def with_any_order(mapspace: Mapspace) -> Mapspace | None:
+    """Return a mapspace with its memories in any order; None where that adds nothing, or is not searched.
+
+    Parameters
+    ----------
+    mapspace
+        Its memories are in the order of the hardware.
+    """
+    even = gathered(mapspace)
+    names = [level.name for level in even.architecture.levels]
+    free = replace(even, free_order=frozenset(names[1:]))
+    kept = [
+        {space.name for space in even.problem.dataspaces if True in keep_options(rules, level, space.name)}
+        for level, rules in enumerate(even.keep)
+    ]
+    pairs = combinations(kept[1:], 2)
+    is_one_order = all(len(outer | inner) < 2 or not (outer and inner) for outer, inner in pairs)
+    if even.free_order or is_one_order or not even.counting_rule.has_places:
+        return None
+    try:
+        check_orders(free)
+    except ValueError:
+        return None
+    return free
+
+
+def least_in_any_order(mapspace: Mapspace) -> tuple[float, float]:
+    """Return energy units and cycles that no mapping with memories in any order is below, without a search.
+
+    What words cost between two memories depends on the tile inside alone, wherever it lies in the nest.
+    """
+    energy, cycles = cost_floors(in_hardware_order(mapspace), lambda: False)
+    return energy * SHARE_KEPT, cycles * SHARE_KEPT
 
 
 def spatial_choices(mapspace: Mapspace) -> Iterator[Spatial]:
@@ -334,47 +395,6 @@ def _spatial_loops(mapspace: Mapspace, spatial: Spatial) -> list[FanoutMapping]:
         )
         for choice in spatial
     ]
-
-
-def _order_of(mapspace: Mapspace, mapping: Mapping) -> Order:
-    """The order of a mapping in the order of the hardware, whose memories have several places."""
-    architecture = mapspace.architecture
-    memories = [architecture.levels[places[0]].component for places in architecture.memories]
-    found: list[tuple[int, str]] = []
-    for position, level in zip(architecture.storage_indices[1:], architecture.levels[1:], strict=True):
-        entry = mapping.nodes[position]
-        assert isinstance(entry, StorageMapping)
-        found += ((memories.index(level.component), name) for name in sorted(entry.keep))
-    return tuple(found)
-
-
-def _rearranged(mapspace: Mapspace, mapping: Mapping, own: Mapspace) -> Mapping:
-    """A mapping in the order of the hardware as one of the mapspace of its order."""
-    architecture = mapspace.architecture
-    fanouts = iter(architecture.fanout_indices)
-    held: dict[tuple[str, str], StorageMapping] = {}
-    above = (architecture.levels[0].component, "")
-    held[above] = StorageMapping()
-    for position, level in zip(architecture.storage_indices, architecture.levels, strict=True):
-        entry = mapping.nodes[position]
-        assert isinstance(entry, StorageMapping)
-        for name in sorted(entry.keep) if position else ():
-            above = level.component, name
-            held[above] = StorageMapping(keep=frozenset((name,)))
-        known = held[above]
-        held[above] = replace(known, temporal=(*entry.temporal, *known.temporal))
-    nodes: list[StorageMapping | FanoutMapping] = []
-    keeps = iter(own.keep)
-    for node in own.architecture.nodes:
-        if isinstance(node, Fanout):
-            entry = mapping.nodes[next(fanouts)]
-            assert isinstance(entry, FanoutMapping)
-            nodes.append(entry)
-            continue
-        kept = next(keeps).keep
-        key = (node.component, next(iter(kept), "")) if nodes else (node.component, "")
-        nodes.append(replace(held.get(key, StorageMapping()), keep=kept))
-    return Mapping(tuple(nodes))
 
 
 def _whole(bound: float) -> int:

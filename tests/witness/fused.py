@@ -16,7 +16,7 @@ from itertools import pairwise, product
 import numpy as np
 from numpy.typing import NDArray
 
-from model.architecture import Architecture, Fanout, StorageLevel, with_places
+from model.architecture import Architecture, Fanout, StorageLevel
 from model.fused.cascade import Access, Cascade, CascadeEinsum
 from model.fused.mapping import Body, FusedMapping, Leaf, LeafPath, PrivateNest
 from model.mapping import FanoutMapping, Loop, NodeMapping, SpatialLoop
@@ -267,7 +267,12 @@ class _NestLoop:
     dim: str
     bound: int
     stride: int
-    spatial: bool
+    fanout: int | None
+
+    @property
+    def spatial(self) -> bool:
+        """Whether it is one of a fanout, which it has the number of."""
+        return self.fanout is not None
 
 
 _Step = tuple[dict[str, int], int]
@@ -806,7 +811,7 @@ class _Builder:
         self.run, self.place, self.nest, self.bounds = run, place, nest, bounds
         self.einsum = run.cascade.einsums[place]
         self.leaf = run.mapping.paths[place].leaf
-        self.architecture = with_places(self.einsum.mapspace.architecture, dict(nest.places))
+        self.architecture = nest.placed(self.einsum.mapspace.architecture)
         self.loops = self._loops()
 
     @property
@@ -820,6 +825,8 @@ class _Builder:
         if stored is None and not held:
             return None
         memory = self.base.on_chip[0].name if stored is None else stored.memory
+        if self.nest.order is not None:
+            return memory, self._inside_of_outer(memory)
         first = next(
             i
             for i, node in enumerate(self.architecture.nodes)
@@ -827,21 +834,70 @@ class _Builder:
         )
         return memory, first - 0.5
 
+    def _inside_of_outer(self, memory: str) -> float:
+        """Return a place just inside of all places of memories that lie outside of one in hardware."""
+        names = [level.name for level in self.base.levels]
+        outer = names[: names.index(memory)]
+        pairs = enumerate(self.architecture.nodes)
+        last = max(n for n, node in pairs if not isinstance(node, Fanout) and node.component in outer)
+        return last + (0.5 if memory == names[1] else 0.75)
+
+    def _at(self, number: int, dim: str) -> float:
+        """Return where a spatial loop stands in a nest of an order of its own.
+
+        That is right above the first tile in a memory inside of its fanout that its dimension indexes: then
+        the tiles of all memories are boxes.
+        """
+        tiles = [float(len(self.architecture.nodes))]
+        for access in (own for own in self.einsum.accesses if dim in self.einsum.space(own.dataspace).dims):
+            above = self._above(access)
+            tiles += [] if above is None else [above[1]]
+            tiles += self._kept(access.dataspace)
+        return min(tile for tile in tiles if self._fanouts_above(tile) > number) - 0.1
+
+    def _fanouts_above(self, node: float) -> int:
+        """Fanouts outside of a place in hardware."""
+        if node == int(node):
+            return self.architecture.fanouts_above(int(node))
+        above = (self._above(access) for access in self.einsum.accesses)
+        memory = next(own[0] for own in above if own is not None and own[1] == node)
+        names = [level.name for level in self.base.levels]
+        return self.base.fanouts_above(self.base.storage_indices[names.index(memory)])
+
+    def _is_outside(self, loop: _NestLoop, node: float) -> bool:
+        """Whether a loop lies outside of a place: of a spatial one, whether the hardware there is a child."""
+        if loop.fanout is None or self.nest.order is None:
+            return loop.node < node
+        return loop.fanout < self._fanouts_above(node)
+
+    def _kept(self, name: str) -> list[float]:
+        """Return the places that the nest itself has of a dataspace."""
+        return [
+            float(number)
+            for number, entry in enumerate(self.nest.mapping.nodes)
+            if not isinstance(entry, FanoutMapping) and name in entry.keep
+            if not self._has_tolls(number)
+        ]
+
     def _loops(self) -> list[_NestLoop]:
         """Return all loops, outermost first; those of the outermost memory lie below tiles above the nest."""
         places = [self._above(access) for access in self.einsum.accesses]
         top = self.base.on_chip[0].name if self.base.on_chip else ""
         moved_to = next((place[1] for place in places if place is not None and place[0] == top), 0.0)
-        flat: list[tuple[float, str, int, bool]] = []
+        flat: list[tuple[float, str, int, int | None]] = []
         for number, entry in enumerate(self.nest.mapping.nodes):
-            spatial = isinstance(entry, FanoutMapping)
             node = moved_to if number == 0 else float(number)
-            flat += [(node, loop.dim, loop.bound, spatial) for loop in reversed(_loops_of(entry))]
+            fanout = None
+            if isinstance(entry, FanoutMapping):
+                fanout = self.architecture.fanout_indices.index(number)
+            for loop in reversed(_loops_of(entry)):
+                own = fanout is not None and self.nest.order is not None
+                flat.append((self._at(fanout or 0, loop.dim) if own else node, loop.dim, loop.bound, fanout))
         flat.sort(key=lambda loop: loop[0])
         stride = dict.fromkeys(self.einsum.problem.dims, 1)
         nest: list[_NestLoop] = []
-        for node, dim, bound, spatial in reversed(flat):
-            nest.append(_NestLoop(node, dim, bound, stride[dim], spatial))
+        for node, dim, bound, fanout in reversed(flat):
+            nest.append(_NestLoop(node, dim, bound, stride[dim], fanout))
             stride[dim] *= bound
         if any(stride[dim] < size for dim, size in self.bounds.items()):
             raise ValueError(f"the loops of {self.einsum.name} do not cover {self.bounds}")
@@ -866,13 +922,7 @@ class _Builder:
         space = self.einsum.space(access.dataspace)
         layout = layout_of(self.run.cascade, self.einsum, access)
         above = self._above(access)
-        kept = [
-            float(number)
-            for number, entry in enumerate(self.nest.mapping.nodes)
-            if not isinstance(entry, FanoutMapping) and space.name in entry.keep
-            if not self._has_tolls(number)
-        ]
-        nodes = sorted([*kept, *([] if above is None else [above[1]])])
+        nodes = sorted([*self._kept(space.name), *([] if above is None else [above[1]])])
         nodes.append(float(len(self.architecture.nodes)))
         places = tuple(self._place(layout, node) for node in nodes)
         pairs = zip(nodes, places, strict=True)
@@ -896,9 +946,10 @@ class _Builder:
     def _place(self, layout: Layout, node: float) -> _Place:
         extents = dict.fromkeys(self.einsum.problem.dims, 1)
         for loop in self.loops:
-            extents[loop.dim] *= loop.bound if loop.node >= node else 1
+            extents[loop.dim] *= 1 if self._is_outside(loop, node) else loop.bound
         extents = {dim: min(size, self.bounds[dim]) for dim, size in extents.items()}
-        across = [loop for loop in self.loops if loop.spatial and loop.node < node]
+        across = [loop for loop in self.loops if loop.spatial and self._is_outside(loop, node)]
+        across.sort(key=lambda loop: loop.fanout or 0)  # children of one parent are neighbours
         offsets = tuple(
             {
                 dim: sum(i * own.stride for i, own in zip(index, across, strict=True) if own.dim == dim)
@@ -924,8 +975,8 @@ class _Builder:
     def _level_store(
         self, space: Dataspace, access: Access, node: float, unused: tuple[Visits, ...]
     ) -> Store:
-        level = self.architecture.nodes[math.ceil(node)]
-        assert isinstance(level, StorageLevel)
+        memory = self._memory(node, self._above(access))
+        level = next(own for own in self.architecture.levels if own.component == memory)
         elides = space.name not in level.rmw_first_update
         if node != int(node):
             return _Pinned(unused, elides_first_touch=elides)
@@ -938,6 +989,12 @@ class _Builder:
     def _way(self, space: Dataspace, outer: float, inner: float) -> tuple[tuple[int, bool] | Toll, ...]:
         """Return the tolls and fanouts between two places: children in use, and if multicast reaches them."""
         way: list[tuple[int, bool] | Toll] = []
+        if self.nest.order is not None:
+            between = range(self._fanouts_above(outer), self._fanouts_above(inner))
+            for fanout in between:
+                used = math.prod(loop.bound for loop in self.loops if loop.fanout == fanout)
+                way.append((used, space.name not in self.architecture.fanouts[fanout].no_multicast))
+            return tuple(way)
         for number, node in enumerate(self.architecture.nodes):
             if not outer < number < inner:
                 continue

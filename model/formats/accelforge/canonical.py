@@ -423,8 +423,8 @@ class _Reading:
         if self._setting.any_order:
             return frozenset(free)
         for name, place in list(free.items())[:1]:
-            message = f"`{FREE_ORDER_KEY}: False` of `{name}`: only `map` of one Einsum searches any order"
-            hint = "`map --einsum NAME`, without options that need many searches, CP-SAT or Timeloop's form"
+            message = f"`{FREE_ORDER_KEY}: False` of `{name}`: this command does not search any order"
+            hint = "`map --einsum` and `network` do, but not several searches, CP-SAT or Timeloop's form"
             self._unsearchable.append(SpecError(message, place, hint=hint))
         return frozenset()
 

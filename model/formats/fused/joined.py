@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import chain
 
-from model.architecture import with_places
 from model.formats.accelforge.mapping import NestPath, TileNode, mapping_text, read_paths
 from model.formats.cascade.tree_nest import (
     NotWrittenError,
@@ -285,7 +284,7 @@ def _nest_path(cascade: Cascade, mapping: FusedMapping, place: int) -> NestPath:
     for nest in path.leaf.nests:
         if not nest.mapping.divides(left):
             raise NotWrittenError(f"loops of Einsum `{einsum.name}` have remainders")
-        writer.nest(with_places(architecture, dict(nest.places)), nest.mapping)
+        writer.nest(nest.placed(architecture), nest.mapping)
     for dim, extent in left.items() if einsum.is_copy else ():
         writer.loop(dim, extent)
     return writer.path(einsum.name)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
-from model.architecture import Architecture, Fanout, StorageLevel, with_places
+from model.architecture import Architecture, Fanout, StorageLevel, with_order
 from model.fused.cascade import Cascade, CascadeEinsum
 from model.fused.mapping import (
     Body,
@@ -209,12 +209,23 @@ def _unnamed(node: StorageLevel | Fanout) -> NodeMapping:
     return StorageMapping((), frozenset(dict(node.tolls)))
 
 
+def _own_order(einsum: CascadeEinsum, items: Sequence[MappingNode]) -> tuple[str, ...] | None:
+    """Return the memories of a nest's places if they are not in the order of the hardware."""
+    memories = _memories(einsum)
+    named = [item.require("memory", "a tile") for item in items if "keep" in item]
+    order = tuple(known_name(name, memories, "memory") for name in named)
+    in_hardware = sorted(order, key=memories.index) == list(order)
+    return None if in_hardware or memories[0] in order else order
+
+
 @dataclass
 class _NestReader:
     """A walk along the architecture's nodes: each `keep` opens a place, and loops belong to the last one."""
 
     einsum: CascadeEinsum
     outside: frozenset[str]
+    order: tuple[str, ...] | None = None
+    across: dict[str, FanoutMapping] = field(default_factory=dict)
     nodes: list[NodeMapping] = field(init=False)
     at: int = 0
     opened: bool = False
@@ -228,6 +239,11 @@ class _NestReader:
     @property
     def architecture(self) -> Architecture:
         return self.einsum.mapspace.architecture
+
+    @property
+    def is_free(self) -> bool:
+        """Whether memories are in an order of the nest's own."""
+        return self.order is not None
 
     def limit(self, entry: MappingNode) -> None:
         """Read the extents in the visits that the nest is for."""
@@ -249,6 +265,9 @@ class _NestReader:
             raise SpecError(
                 f"`{memory}` keeps everything that is not stored on chip: leave it out", entry.span
             )
+        if self.is_free:
+            self.nodes.append(StorageMapping((), names))
+            return
         if self.opened and self.architecture.nodes[self.at].name == memory:
             self.places[memory] = self.places.get(memory, 1) + 1
             self.nodes.append(StorageMapping((), names))
@@ -261,10 +280,15 @@ class _NestReader:
         """Read the spatial loops of a fanout."""
         fanouts = [fanout.name for fanout in self.architecture.fanouts]
         name = known_name(entry.require("fanout"), fanouts, "fanout")
-        self._go_to(name, entry)
         items = as_sequence(entry.require("loops", "a fanout"), "`loops`").items
-        loops = [self._spatial(item) for item in items]
-        self.nodes.append(FanoutMapping(tuple(reversed(loops))))
+        loops = FanoutMapping(tuple(reversed([self._spatial(item) for item in items])))
+        if self.is_free:
+            if name in self.across:
+                raise SpecError(f"the fanout `{name}` stands in the nest twice", entry.span)
+            self.across[name] = loops
+            return
+        self._go_to(name, entry)
+        self.nodes.append(loops)
         self.opened = False
 
     def _spatial(self, item: Node) -> SpatialLoop:
@@ -296,18 +320,35 @@ class _NestReader:
 
     def finish(self) -> PrivateNest:
         """Return the nest, with nothing at the nodes that are left."""
+        if self.order is not None:
+            return self._in_order(self.order)
         for node in self.architecture.nodes[self.at + 1 :]:
             self.nodes.append(_unnamed(node))
         bounds = None if self.bounds is None else tuple(self.bounds.items())
         return PrivateNest(Mapping(tuple(self.nodes)), tuple(self.places.items()), bounds)
 
+    def _in_order(self, order: tuple[str, ...]) -> PrivateNest:
+        """Return a nest whose memories lie in an order of its own."""
+        stores, nodes = iter(self.nodes), list[NodeMapping]()
+        for node in with_order(self.architecture, order).nodes:
+            if isinstance(node, Fanout):
+                nodes.append(self.across.get(node.name, FanoutMapping()))
+            elif nodes and node.component not in order:
+                nodes.append(StorageMapping())
+            else:
+                nodes.append(next(stores))
+        bounds = None if self.bounds is None else tuple(self.bounds.items())
+        return PrivateNest(Mapping(tuple(nodes)), bounds=bounds, order=order)
+
 
 def _read_nest(reader: _FusedReader, einsum: CascadeEinsum, node: Node) -> PrivateNest:
     stored = {stored.tensor for stored in reader.stored}
     outside = (access.dataspace for access in einsum.accesses if access.tensor not in stored)
-    walk = _NestReader(einsum, frozenset(outside))
-    for item in as_sequence(node, "a nest").items:
-        kind, entry = _kind_by_key(item, _NEST_KEYS, "an item of a nest")
+    items = [
+        _kind_by_key(item, _NEST_KEYS, "an item of a nest") for item in as_sequence(node, "a nest").items
+    ]
+    walk = _NestReader(einsum, frozenset(outside), _own_order(einsum, [entry for _, entry in items]))
+    for kind, entry in items:
         {"bounds": walk.limit, "loop": walk.loop, "keep": walk.open, "fanout": walk.spread}[kind](entry)
     nest = walk.finish()
     reader.placed(nest, node)
@@ -377,7 +418,7 @@ def _stands_in(path: LeafPath, body: int | None, depth: int) -> bool:
 
 
 def _nest_lines(einsum: CascadeEinsum, nest: PrivateNest) -> Iterator[str]:
-    architecture = with_places(einsum.mapspace.architecture, dict(nest.places))
+    architecture = nest.placed(einsum.mapspace.architecture)
     spaces = [access.dataspace for access in einsum.accesses]
     if nest.bounds is not None:
         yield f"{{bounds: {{{', '.join(f'{quoted_name(dim)}: {size}' for dim, size in nest.bounds)}}}}}"

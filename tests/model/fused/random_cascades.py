@@ -7,7 +7,15 @@ from fractions import Fraction
 from itertools import product
 from random import Random
 
-from model.architecture import AccessEnergy, Architecture, Compute, Direction, Fanout, StorageLevel
+from model.architecture import (
+    AccessEnergy,
+    Architecture,
+    Compute,
+    Direction,
+    Fanout,
+    StorageLevel,
+    with_order,
+)
 from model.extents import tiles_of
 from model.fused.cascade import Access, Cascade, CascadeEinsum
 from model.fused.check import FusedMappingError, check_fused, check_spread, check_tree, loop_choices
@@ -419,3 +427,37 @@ class _NestDraw:
                 at.add(places + 1)
             home[access.dataspace] = at
         return home
+
+
+def in_other_orders(random: Random, cascade: Cascade, mapping: FusedMapping) -> FusedMapping:
+    """The same tree, with the places of memories of each nest in an order at random."""
+
+    def shuffled(child: Body | Leaf) -> Body | Leaf:
+        if isinstance(child, Body):
+            return replace(child, children=tuple(map(shuffled, child.children)))
+        hardware = cascade.einsums[cascade.place(child.einsum)].mapspace.architecture
+        return replace(child, nests=tuple(_shuffled(random, hardware, nest) for nest in child.nests))
+
+    return replace(mapping, children=tuple(map(shuffled, mapping.children)))
+
+
+def _shuffled(random: Random, hardware: Architecture, nest: PrivateNest) -> PrivateNest:
+    pairs = list(zip(nest.placed(hardware).nodes, nest.mapping.nodes, strict=True))
+    stores = [
+        (n.component, e) for n, e in pairs if isinstance(n, StorageLevel) and isinstance(e, StorageMapping)
+    ]
+    outermost, *inner = [(name, own) for name, own in stores if own.keep or own.temporal or name == "Main"]
+    random.shuffle(inner)
+    order = tuple(name for name, _ in inner)
+    architecture = with_order(hardware, order)
+    entries = iter([outermost, *inner])
+    fanouts = iter([own for _, own in pairs if isinstance(own, FanoutMapping)])
+    nodes: list[NodeMapping] = []
+    for node in architecture.nodes:
+        if isinstance(node, Fanout):
+            nodes.append(next(fanouts))
+        elif node.component == "Main" or node.component in order:
+            nodes.append(next(entries)[1])
+        else:
+            nodes.append(StorageMapping())
+    return PrivateNest(Mapping(tuple(nodes)), order=order)

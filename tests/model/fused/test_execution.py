@@ -9,11 +9,19 @@ from model.architecture import with_places
 from model.cost.plain import evaluate
 from model.counting import ACCELFORGE, EXACT, Counting
 from model.fused.cascade import Cascade
+from model.fused.check import FusedMappingError
 from model.fused.cost import evaluate_fused
 from model.fused.mapping import FusedMapping, LeafPath
 from model.fused.visits import Visits, path_dims
 from tests.model.fused.agreement import disagreements
-from tests.model.fused.random_cascades import ODD_SIZES, SHAPES, random_cascade, random_fused, with_tolls
+from tests.model.fused.random_cascades import (
+    ODD_SIZES,
+    SHAPES,
+    in_other_orders,
+    random_cascade,
+    random_fused,
+    with_tolls,
+)
 from tests.slow import few
 
 
@@ -24,6 +32,32 @@ def test_cost_and_results_agree_with_the_execution(name: str, seed: int):
     cascade = random_cascade(random, name)
     mapping = next(found for found in (random_fused(random, cascade) for _ in range(100)) if found)
     assert not disagreements(cascade, mapping, seed)
+
+
+@pytest.mark.parametrize("name", [name for name in SHAPES if name != "copy"])
+@pytest.mark.parametrize("seed", few(range(4)))
+def test_memories_in_orders_of_the_nests(name: str, seed: int):
+    random = Random(f"orders {name} {seed}")
+    seen = 0
+    for _ in range(200):
+        cascade = random_cascade(random, name)
+        mapping = random_fused(random, cascade, shared=0)
+        if mapping is None or seen == 3:
+            continue
+        mapping = in_other_orders(random, cascade, mapping)
+        try:
+            evaluate_fused(cascade, mapping)
+        except FusedMappingError:
+            continue  # tiles in pieces, or a tensor's own memories in another order
+        seen += _is_out_of_order(cascade, mapping)
+        assert not disagreements(cascade, mapping, seed)
+    assert seen == 3
+
+
+def _is_out_of_order(cascade: Cascade, mapping: FusedMapping) -> bool:
+    names = [level.name for level in cascade.einsums[0].mapspace.architecture.levels]
+    orders = [nest.order or () for path in mapping.paths for nest in path.leaf.nests]
+    return any(sorted(own, key=names.index) != list(own) for own in orders)
 
 
 @pytest.mark.parametrize("name", [name for name in SHAPES if name != "copy"])
