@@ -135,12 +135,13 @@ def outcome_text(document: Value) -> str:
 
 
 def _later_values(document: Value) -> Iterator[str]:
-    """Yield the values of the second and later objectives, with their bounds as far as known."""
+    """Yield the values of the second and later objectives, with bounds of what is not proven."""
+    is_proven = document["status"].text() == "OPTIMAL"
     bounds = document["later_bounds"].entries() if document.get("later_bounds") else []
     for name, bound in zip_longest(document["objectives"].texts()[1:], bounds):
         value = value_text(document.get(COST_KEYS.get(name, "")), UNITS.get(name, ""))
         known = NOTHING if bound is None else value_text(bound, UNITS.get(name, ""))
-        yield f"then {name} {value} (bound {known})"
+        yield f"then {name} {value}" + ("" if is_proven else f" (bound {known})")
 
 
 def work_text(document: Value) -> str:
