@@ -29,8 +29,8 @@ from solver.assignment.bounds import (
     verified_bound,
 )
 from solver.assignment.capacity import Capacity
+from solver.assignment.crossover import Crossover, penalised
 from solver.assignment.elimination import least_total, reduce_instance, restore
-from solver.assignment.fusion import Fusion, penalised
 from solver.assignment.instance import Choice, Instance, part_of, price
 from solver.assignment.kernel import FIRST_DETERMINISTIC_S, GROWTH, Told
 from solver.assignment.kernel_model import KernelModel, KernelRequest, KernelResult
@@ -375,15 +375,15 @@ def _chosen_at(
 def _kernel_choice(
     search: _Search, kernel: Instance, request: KernelRequest, known: Choice | None, source: random.Random
 ) -> tuple[Evidence, Choice]:
-    """Return a bound and a good choice: assignments made from nothing and fused, then toulbar2's."""
+    """Return a bound and a good choice: assignments made from nothing and crossed, then toulbar2's."""
     own, stop = penalised(kernel), search.clock.stop
-    fusion = Fusion(own, source, stop)
+    crossover = Crossover(own, source, stop)
     sweeps = Sweeps(own, largest_limit(max(map(len, own.neighbours()))))
-    made = [fusion.made()]
+    made = [crossover.made()]
     for is_forward in (True, False):
         sweeps.sweep(is_forward)
-    made.append(fusion.made(sweeps.rest(sweeps.limit)))
-    choice = fusion.fused(made if known is None else [*made, known])
+    made.append(crossover.made(sweeps.rest(sweeps.limit)))
+    choice = crossover.crossed(made if known is None else [*made, known])
     top = price(own, choice)
     is_open = sweeps.floor < top < toulbar.LARGEST and not stop()
     is_small = sum(matrix.size for matrix in kernel.matrices.values()) <= MOST_PRICED

@@ -1,4 +1,4 @@
-"""Room over time: what follows prices, and how assignments are fused."""
+"""Room over time: what follows prices, and how assignments are crossed."""
 
 import random
 
@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from solver.assignment.capacity import Capacity
+from solver.assignment.crossover import Crossover, penalised
 from solver.assignment.elimination import reduce_instance
-from solver.assignment.fusion import Fusion, penalised
 from solver.assignment.instance import Instance, price
 from solver.assignment.kernel_model import KernelRequest
 from solver.assignment.result import CP_SAT
@@ -57,17 +57,17 @@ def test_prices_rise_where_room_is_exceeded():
 
 @settings(max_examples=60)
 @given(networks(GENERAL, most_layers=6), st.randoms(use_true_random=False))
-def test_fused_assignments_are_no_worse(network, source):
+def test_crossed_assignments_are_no_worse(network, source):
     reduced = reduce_instance(Instance.of(network), 0)
     own = penalised(Instance.of(network))
     assert own.infinity > price(own, [0] * len(own.vectors))
-    fusion = Fusion(own, random.Random(source.random()), never)
+    crossover = Crossover(own, random.Random(source.random()), never)
     drawn = [tuple(source.randrange(len(vector)) for vector in own.vectors) for _ in range(3)]
     best = min(price(own, choice) for choice in drawn)
-    fused = fusion.fused(drawn)
-    assert price(own, fused) <= best
-    assert all(value in values for value, *values in zip(fused, *drawn, strict=True))
+    crossed = crossover.crossed(drawn)
+    assert price(own, crossed) <= best
+    assert all(value in values for value, *values in zip(crossed, *drawn, strict=True))
     for choice in drawn:
-        assert price(own, fusion.improved(choice)) <= price(own, choice)
+        assert price(own, crossover.improved(choice)) <= price(own, choice)
     if not reduced.kernels and (found := totals(network)) and found[0] < own.infinity >> 8:
-        assert price(own, fusion.made()) == found[0]
+        assert price(own, crossover.made()) == found[0]

@@ -1,11 +1,11 @@
-"""Good assignments of wide graphs: eliminations while some variables are held, and fusions of assignments.
+"""Good assignments of wide graphs: eliminations while some variables are held, and crossovers of assignments.
 
 Where all variables have three neighbours or more, one is held at a value, and eliminations go on. Held at
 what it was in a known assignment, the result is the best one around that, in which most variables may
 change at once. Held at what costs least beside its neighbours, an assignment is made from nothing (the
 heuristic RN of Scholz and Eckstein, LCTES 2002).
 
-Several assignments are fused: each variable may take what it has in any of them, which leaves so few values
+Several assignments are crossed: each variable may take what it has in any of them, which leaves so few values
 that the same steps come close to the best combination (Lempitsky et al., PAMI 2010, for pairs of labelings).
 """
 
@@ -36,7 +36,7 @@ def penalised(instance: Instance) -> Instance:
 
 
 @dataclass(eq=False)
-class Fusion:
+class Crossover:
     """Assignments of one instance that get better; forbidden choices are only dear to it."""
 
     instance: Instance
@@ -57,7 +57,7 @@ class Fusion:
             fails = 0 if total < before else fails + 1
         return choice
 
-    def fused(self, choices: Sequence[Choice]) -> Choice:
+    def crossed(self, choices: Sequence[Choice]) -> Choice:
         """Return a combination of assignments that is as good as the best of them, or better."""
         best = min(choices, key=lambda own: price(self.instance, own))
         domains = [sorted(set(values)) for values in zip(*choices, strict=True)]
