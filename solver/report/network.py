@@ -94,9 +94,10 @@ def network_document(result: NetworkResult, check: str | None = None) -> Documen
 
 def _runs(result: NetworkResult) -> Iterator[Run]:
     """Yield the layers that compute, with their time: in seconds, or in cycles without a clock."""
+    has_one_clock = result.cycles is not None
     for outcome in result.layers:
         evaluation = None if outcome.result is None else outcome.result.evaluation
-        time = outcome.cycles if result.cycles is not None else outcome.latency_s
+        time = outcome.cycles if has_one_clock else outcome.latency_s
         if evaluation is None or time is None:
             continue
         mapspace, waits = outcome.layer.mapspace, bottleneck(evaluation) != COMPUTE

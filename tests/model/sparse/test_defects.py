@@ -30,7 +30,7 @@ def under_units(*inner: object, formats: bool = True) -> Nest:
 
 def listed(name: str) -> list[str]:
     """Return the cells of a row of the page's table of defects."""
-    (row,) = [line for line in PAGE.splitlines() if line.startswith(f"| {name}")]
+    (row,) = [line for line in PAGE.splitlines() if line.startswith("| ") and name in line]
     return [cell.strip() for cell in row.strip("|").split("|")]
 
 
@@ -39,7 +39,7 @@ def test_what_an_outer_unit_cuts_off_moves_no_metadata():
         sum(words for words, _ in each.level("inner").dataspace("B").moved.metadata.fills)
         for each in both(under_units())
     )
-    assert listed("metadata further in")[2:] == [f"{right} words", f"{timeloop} words"]
+    assert listed("the metadata further in")[2:] == [f"{right} words", f"{timeloop} words"]
 
 
 def test_metadata_reads_are_no_updates():
@@ -48,7 +48,7 @@ def test_metadata_reads_are_no_updates():
         sum(words for words, _ in each.level("inner").dataspace("B").moved.metadata.reads)
         for each in both(case)
     )
-    assert listed("metadata reads of a unit")[2:] == [f"{right} words", f"{timeloop} words"]
+    assert listed("the metadata reads of a unit")[2:] == [f"{right} words", f"{timeloop} words"]
 
 
 def test_an_inner_unit_that_saves_less_saves_nothing_more():
@@ -57,7 +57,7 @@ def test_an_inner_unit_that_saves_less_saves_nothing_more():
     case = replace(case, sparsity=replace(case.sparsity, densities={**SPARSE_A, "Z": uniform("0.99")}))
     right, timeloop = (each.level("inner").dataspace("B").moved.gated.reads for each in both(case))
     assert timeloop > 2**63
-    assert listed("an inner unit that sees less")[2:] == [f"{right} reads", f"{timeloop} reads"]
+    assert listed("an inner unit that sees less")[2:] == [f"{right}", f"{timeloop}"]
 
 
 def test_skipped_computations_without_a_price_are_free():
@@ -70,7 +70,7 @@ def test_skipped_computations_without_a_price_are_free():
         SparseCompute(skips_unaligned=True),
     )
     right, timeloop = (each.compute_energy for each in both(case))
-    assert listed("computations that are skipped")[2:] == [f"{right} pJ", f"{timeloop} pJ"]
+    assert listed("skipped or gated computes")[2:] == [f"{right} pJ", f"{timeloop} pJ"]
     priced = replace(
         case,
         sparsity=replace(
@@ -86,7 +86,7 @@ def test_offsets_compress_nothing():
         mapping("", "M8 K8 N4"), {"A": structured("1/4")}, (level(formats=formats), level(formats=formats))
     )
     right, timeloop = (each.level("inner").dataspace("A").size_words for each in both(case))
-    assert listed("offsets and masks alone")[2:] == [f"{right} words", f"{timeloop} words"]
+    assert listed("formats of offsets and masks alone")[2:] == [f"{right} words", f"{timeloop} words"]
 
 
 ONE_OF_EIGHT = {"A": uniform("0.125")}
@@ -96,12 +96,12 @@ def reads_of_b(outer: str, inner: str, bypass: str) -> list[str]:
     """Return the words of B that the outer level reads for a 2 x 4 x 1 product, and those by Timeloop."""
     levels = (level(saves("skipping", "B", "A")), level())
     case = nest(mapping(outer, inner, "K2", bypass), ONE_OF_EIGHT, levels, problem=gemm(2, 4, 1))
-    return [f"{each.level('outer').dataspace('B').moved.data.reads:.1f} reads" for each in both(case)]
+    return [f"{each.level('outer').dataspace('B').moved.data.reads:.1f}" for each in both(case)]
 
 
 def test_a_condition_that_an_outer_loop_moves_is_met_while_the_tile_stays():
-    assert listed("conditions in another order")[2:] == reads_of_b("M2 K2", "", "")
+    assert listed("an outer loop moves the condition")[2:] == reads_of_b("M2 K2", "", "")
 
 
 def test_children_with_words_of_their_own_are_not_looked_at_together():
-    assert listed("units past a level")[2:] == reads_of_b("", "M2 K2", "B")
+    assert listed("a unit that serves the compute past a level")[2:] == reads_of_b("", "M2 K2", "B")

@@ -8,7 +8,7 @@ from random import Random
 import pytest
 
 from model.mapspace import Mapspace
-from model.orders import in_order, orders
+from model.orders import orders, rearranged
 from model.places import spread
 from solver.certificate.canonical import canonical, canonical_sha256
 from solver.certificate.checker.claims import CannotCheckError, InvalidError
@@ -18,7 +18,7 @@ from solver.certificate.checker.prove import mapspace as read_mapspace
 from solver.certificate.document import certificate
 from solver.result import Options, Result, Status
 from solver.search.mapper import map_by_bounds
-from solver.search.orders import _order_of, _rearranged, map_orders, spatial_choices
+from solver.search.orders import map_orders, spatial_choices
 from tests.orders import random_orders
 from tests.slow import few
 
@@ -67,12 +67,12 @@ def test_the_best_mapping_in_the_order_of_the_hardware_is_not_taken_for_the_best
     mapspace, result = gaining()
     places = spread(replace(mapspace, free_order=frozenset()))
     known = map_by_bounds(places, Options(objectives=("energy",)))
-    own = in_order(mapspace, _order_of(places, known.mapping))
+    own, mapping = rearranged(mapspace, places, known.mapping)
     claim = replace(
         result,
         value=known.value,
         bound=known.value,
-        mapping=_rearranged(places, known.mapping, own),
+        mapping=mapping,
         evaluation=known.evaluation,
         mapspace=own,
     )

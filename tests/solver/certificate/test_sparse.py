@@ -169,7 +169,7 @@ def test_other_claims_are_refused(optimum, tmp_path):
 
 def test_rules_on_sparse_data_are_refused(optimum, tmp_path):
     mapspace, document, _ = optimum
-    with pytest.raises(CertificateError, match="no user-defined rules on mappings of sparse data"):
+    with pytest.raises(CertificateError, match="does not support user-defined rules on sparse data"):
         check_certifiable(mapspace.where("cycles <= 1"))
     rule = {"condition": "cycles <= 1", "text": "cycles <= 1", "place": None}
     claim = forged(document, {**document["problem"], "rules": ["cycles <= 1"]}, rules=[rule])

@@ -20,7 +20,7 @@ def notes(*paths, **variables):
 
 def test_a_workload_says_which_bits_count():
     (note,) = [own for own in notes(REPOSITORY / "specs/workloads/resnet18.yaml", EYERISS) if BOTH in own]
-    said = "values have 8 bits, as the workload says, while words of the architecture have 16 bits"
+    said = "values have 8 bits in the workload, and words have 16 bits in the architecture"
     assert note.startswith(said)
 
 
@@ -34,7 +34,7 @@ def test_pages_and_documents_say_it(path):
     document = network_document(NetworkResult(network, (), 0.0))
     assert sum(BOTH in note or note == WORDS for note in document["notes"]) == 1
     page = report_html(as_value(document))
-    assert "count, so that a row" in page or "unless a problem has" in page
+    assert "count, so a row" in page or "unless a problem has" in page
 
 
 def test_equal_sizes_need_no_note(tmp_path):

@@ -83,7 +83,7 @@ def test_the_checker_counts_first_values(seed: int, factors: str, tmp_path) -> N
 
 def test_certificates_with_tolls_are_refused() -> None:
     mapspace = onto_values(0, with_tolls(Random(0), free_mapspace(matmul(2, 2, 2), *_levels())))
-    with pytest.raises(CertificateError, match="does not know given first values of 'Z' at 'toll0'"):
+    with pytest.raises(CertificateError, match="does not support given first values of 'Z' at 'toll0'"):
         certificate(mapspace, map_by_bounds(mapspace, Options(("energy",))), ["test"])
 
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from solver.search.path.split import TOGETHER, dealt, evenly
+from solver.search.path.split import UNSPLIT, dealt, evenly
 
 
 def deal(tiles: int, children: int, each: int, last: int) -> dict[int, int]:
@@ -27,7 +27,7 @@ def test_tiles_are_dealt_out_one_by_one(tiles: int, children: int):
 def test_shares_of_all_instances_make_one():
     tiles, children = np.array([7, 5, 3]), np.array([4, 2, 3])
     one = dealt(tiles, children, np.array([6]), np.array([5]), frees=False)
-    split = TOGETHER.by(one).by(evenly(np.array([2, 1, 5])))
+    split = UNSPLIT.by(one).by(evenly(np.array([2, 1, 5])))
     assert np.allclose((split.counts * split.words).sum(axis=0), 1)
     assert np.allclose((split.counts * split.free).sum(axis=0), 1)
     assert split.counts.sum(axis=0).tolist() == [8, 2, 15]
