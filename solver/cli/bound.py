@@ -64,15 +64,14 @@ def bound_command(arguments: argparse.Namespace) -> int:
     parts = [parts_of(own, arguments.bits) for own in inputs]
     _check_bits(arguments.bits, {name for layers in parts for part in layers for name in part.bits})
     question = _question(arguments)
-    limit_s, is_certified = arguments.time_limit, arguments.certificate is not None or arguments.check
+    limit_s = arguments.time_limit
     clock_s = FUSED_TIME_LIMIT_S if arguments.fuse and limit_s is None else limit_s
     with interruptible() as stop, _told(arguments.quiet) as tell:
         clock = Clock(clock_s, stop.is_set)
         found = []
         for own, layers in zip(inputs, parts, strict=True):
             curve = network_curve(layers, arguments.factors, clock.stop, lambda part: tell(part.name))
-            sizes_bits = question.at_bits or _powers(curve, question)
-            fused = _fused(own.cascade, sizes_bits, clock, tell, not is_certified)
+            fused = None if own.cascade is None else _fused(own.cascade, curve, question, clock, tell)
             found.append(InputCurve(own.name, curve, fused))
     reasons = [reason for own in found for _, reason in own.curve.missing]
     if reasons and clock.termination is None and not any(own.curve.layers for own in found):
@@ -235,21 +234,12 @@ def _read_inputs(
 
 
 def _fused(
-    cascade: Cascade | None,
-    capacities: Sequence[int],
-    clock: Clock,
-    tell: Callable[[str], None],
-    in_closed_form: bool,
-) -> FusedCurve | None:
-    """Search the fused cascade, if there is one, at some capacities."""
-    if cascade is None:
-        return None
-
-    def on_capacity(bits: int) -> None:
-        tell(f"fused, {bytes_text(bits / 8)}")
-
+    cascade: Cascade, curve: NetworkCurve, question: CurveQuestion, clock: Clock, tell: Callable[[str], None]
+) -> FusedCurve:
+    """Search the fused cascade at the capacities asked for, or at powers of two."""
+    capacities = question.at_bits or _powers(curve, question)
     try:
-        return fused_curve(cascade, capacities, clock, on_capacity, in_closed_form)
+        return fused_curve(cascade, capacities, clock, lambda bits: tell(f"fused, {bytes_text(bits / 8)}"))
     except (NotSearchedError, TooLargeError) as error:
         raise OutputError(f"--fuse: {error}") from None
 

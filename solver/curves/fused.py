@@ -62,7 +62,6 @@ def fused_curve(
     capacities_bits: Sequence[int],
     clock: Clock,
     on_capacity: Callable[[int], None] | None = None,
-    in_closed_form: bool = True,
 ) -> FusedCurve:
     """Search the least traffic of a cascade at some capacities, from the largest one down.
 
@@ -79,8 +78,6 @@ def fused_curve(
         Each search has an equal share of the time left.
     on_capacity
         Called with each capacity before its search.
-    in_closed_form
-        Whether bounds in closed form count, which have no certificate.
 
     Returns
     -------
@@ -107,14 +104,7 @@ def fused_curve(
             on_capacity(capacity)
         own = clock.share(len(descending) - number)
         options, sized = Options(time_limit_s=own.left_s, jobs=1), _with_buffer(cascade, capacity)
-        result = fuse_cascade(
-            sized,
-            ENERGY,
-            options,
-            should_stop=own.stop,
-            grain=word_bits(cascade),
-            in_closed_form=in_closed_form,
-        )
+        result = fuse_cascade(sized, ENERGY, options, should_stop=own.stop, grain=word_bits(cascade))
         restrictions = result.restrictions
         found.append(_point(result, capacity, above))
     return FusedCurve(tuple(_with_mappings_of_smaller(found[::-1])), restrictions)

@@ -31,7 +31,6 @@ from solver.fusion.result import (
     restrictions,
 )
 from solver.fusion.space import FusionSpace
-from solver.fusion.two_einsums import TwoEinsums
 from solver.processes import memory_bytes
 from solver.result import (
     BOUNDS,
@@ -107,7 +106,6 @@ def fuse_cascade(
     on_progress: ProgressCallback | None = None,
     should_stop: StopCallback | None = None,
     grain: int = 1,
-    in_closed_form: bool = False,
 ) -> FusedResult:
     """Find the fused mapping of a cascade with the least energy, latency or EDP, and prove it.
 
@@ -125,8 +123,6 @@ def fuse_cascade(
         Called from time to time; once `should_stop` answers True the best mapping is returned with its bound.
     grain
         What the caller knows all costs to be multiples of: bounds that leave less to save are a proof.
-    in_closed_form
-        Whether bounds in closed form count, where they are known: a proof by them has no certificate.
 
     Returns
     -------
@@ -145,7 +141,7 @@ def fuse_cascade(
         Parts of the program disagree: a defect.
     """
     refuse_gap(options, "a fused cascade")
-    return _Search(cascade, objective, options, limits, on_progress, should_stop, grain, in_closed_form).run()
+    return _Search(cascade, objective, options, limits, on_progress, should_stop, grain).run()
 
 
 @dataclass
@@ -168,9 +164,7 @@ class _Search:
         on_progress: ProgressCallback | None,
         should_stop: StopCallback | None,
         grain: int = 1,
-        in_closed_form: bool = False,
     ) -> None:
-        self.in_closed_form, self.least = in_closed_form, 0  # a bound in closed form
         self.cascade, self.objective, self.limits, self.grain = cascade, objective, limits, grain
         self.options, self.should_stop, self.questions = options, should_stop, 0
         self.clock, self.watch = Clock(options.time_limit_s, self._is_interrupted), Stopwatch()
@@ -230,7 +224,6 @@ class _Search:
             evidence_of(self.pricer, self.perfect_pricer),
             perfect,
             even,
-            self.least > 0,
             None if hardware is None else Narrower(hardware.status, hardware.value, hardware.bound),
         )
 
@@ -338,25 +331,6 @@ class _Search:
         return self._solve(self._unfused_space, best, is_patient=False)
 
     def _fused(self, best: _Best) -> _Outcome:
-        """Search without shared loops first, then with them, unless a bound in closed form is a proof."""
-        with suppress(Stopped):
-            self.least = self._least_in_closed_form(best)
-        if best.value is not None and self.least > best.value - self.grain:
-            return _Outcome(best, best.value, proven=True)
-        outcome = self._searched(best)
-        if outcome.bound is not None and self.least > outcome.bound:
-            is_proven = best.value is not None and self.least > best.value - self.grain
-            outcome.bound, outcome.proven = best.value if is_proven else self.least, is_proven
-        return outcome
-
-    def _least_in_closed_form(self, best: _Best) -> int:
-        """A bound on two Einsums, up to the best value; 0 where there is none."""
-        is_asked = self.in_closed_form and self.objective == "energy" and not self.is_any
-        if not is_asked or best.value is None or not TwoEinsums.is_known(self.space):
-            return 0
-        return TwoEinsums(self.space, self.clock.stop).least(best.value)
-
-    def _searched(self, best: _Best) -> _Outcome:
         """Search without shared loops first, then with them."""
         if self.space.storable and self.limits.max_loops != 0:
             with self._within_share_of_time(), suppress(Stopped):

@@ -69,7 +69,7 @@ def is_known(space: FusionSpace) -> bool:
             return False
         if buffer.read or buffer.fill or buffer.update or architecture.compute.energy:
             return False
-    return space.memory.usable_words is not None
+    return space.memory.usable_words is not None and not space.cascade.persistent
 
 
 def good_mapping(

@@ -112,7 +112,6 @@ class FusedResult:
     evidence: FusionEvidence = field(default_factory=FusionEvidence)
     perfect_factors: Narrower | None = None
     equal_parts: Narrower | None = None
-    in_closed_form: bool = False
     hardware_order: Narrower | None = None
 
     @property

@@ -196,7 +196,7 @@ SIZES = {"m": 4, "k": 2, "n": 4, "l": 2}
 def fused_points() -> list[FusedPoint]:
     cascade = read_texts(TEXTS, SIZES, Reading(None, PERFECT, {}, fuse=True), "{}").cascade
     assert cascade is not None
-    points = fused_curve(cascade, [8 * size for size in (6, 10, 16, 40)], Clock(None), None, False).points
+    points = fused_curve(cascade, [8 * size for size in (6, 10, 16, 40)], Clock(None)).points
     certified, others = certified_points(points)
     assert (len(certified), others) == (4, [])
     return certified
