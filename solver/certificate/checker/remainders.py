@@ -566,11 +566,16 @@ class Space(Problem):
 
     def fits(self, nest: Nest, mask: Mask) -> bool:
         """Whether tiles fit the memories and fill them enough, and enough units are in use."""
+        sizes = self.taken(nest, mask)
+        fits = all(self.sizes[p][0] <= size <= self.sizes[p][1] for p, size in sizes.items())
+        return fits and nest.instances(len(self.nodes)) >= self.least_units
+
+    def taken(self, nest: Nest, mask: Mask) -> dict[int, int]:
+        """Room that tiles take, by the first place of each memory."""
         sizes = dict.fromkeys(self.homes, 0)
         for v, p in ((v, p) for v, kept in enumerate(mask) for p in kept):
             sizes[self.home[p]] += self.spaces[v].tile(nest.extents[p]) * self.at[p][v]["size"]
-        fits = all(self.sizes[p][0] <= size <= self.sizes[p][1] for p, size in sizes.items())
-        return fits and nest.instances(len(self.nodes)) >= self.least_units
+        return sizes
 
     def moves(self, mask: Mask) -> dict[int, list[Access]]:
         """Per memory, what is accessed."""
