@@ -14,7 +14,6 @@ from solver.certificate.checker.claims import (
     EXACT,
     Json,
     Levels,
-    Loops,
     Mask,
     able,
     natural,
@@ -400,7 +399,9 @@ class Einsum:
         rooms, homes = [0] * len(self.levels), set()
         for bounds, trips in self.kinds(cut):
             need(bounds in given, "each kind of visits has a nest")
-            able(not (edges and self.is_free), "the checker knows unequal visits only in the order of memories")
+            able(
+                not (edges and self.is_free), "the checker knows unequal visits only in the order of memories"
+            )
             kind = Kind(bounds, trips, above, () if edges else held, deep=deep)
             edge, loops, mask = self.read(kind, given[bounds])
             nest = Nest(edge, loops)

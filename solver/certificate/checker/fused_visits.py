@@ -39,24 +39,26 @@ class Visits(Space):
 
     Dataspaces `above` the nests come from the on-chip memory, without room. Bandwidths carry the words of
     held tiles besides. Words of an output that an earlier visit has touched are not touched for the first
-    time: only the trips over its own dimensions bring new ones. In an order of its own, each level is one of
-    the memories at `stores`, and there is a place for each tile.
+    time: only the trips over its own dimensions bring new ones. In an order of its own, `memories` has the
+    number of each level's memory, and there is a place for each tile.
     """
 
-    def __init__(self, einsum: "Einsum", kind: Kind, doc: Json, stores: Sequence[int] = ()) -> None:
+    def __init__(self, einsum: "Einsum", kind: Kind, doc: Json, memories: Sequence[int] = ()) -> None:
         super().__init__(doc)
-        above = frozenset[int]() if stores else kind.above.union(v for v, _ in kind.deep)
+        above = frozenset[int]() if memories else kind.above.union(v for v, _ in kind.deep)
         self.visits, self.outside = prod(kind.trips), above
         self.fresh = [prod(n for d, n in enumerate(kind.trips) if d in dims) for dims in einsum.dims]
         self.computes, self.arithmetic = self.computes * self.visits, self.arithmetic * self.visits
         self.latency = self.latency * self.visits
         most = max([self.computes, self.latency, *(space.most * self.visits for space in self.spaces)])
         able(most * len(self.spaces) < EXACT, "the problem is too large")
-        pairs = zip(reversed(stores or einsum.space.stores), reversed(self.stores), strict=True)
-        self.place_of = dict(pairs)  # by memory the first one
+        stores = [einsum.space.stores[n] for n in memories] or einsum.space.stores
+        self.place_of = dict(zip(stores[::-1], self.stores[::-1], strict=True))  # by memory the first one
         for access, words in chain(*(einsum.shifted(*own).items() for own in kind.held)):
             p, v = self.place_of[access.p], access.v
-            own, other = (Fraction(*at[v]["bandwidth_scale"]) for at in (self.at[p], einsum.space.at[access.p]))
+            own, other = (
+                Fraction(*at[v]["bandwidth_scale"]) for at in (self.at[p], einsum.space.at[access.p])
+            )
             self.loads[p, v, access.kind] += words if own == other else words * other / own
 
     def arranged(self, mask: Mask, single: bool = False) -> bool:

@@ -11,7 +11,7 @@ as far outside as tiles of memories outside of its own allow; in the outermost m
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from functools import cached_property
+from functools import cached_property, reduce
 from itertools import product
 from math import inf, isqrt, prod
 from typing import Any
@@ -41,7 +41,7 @@ Tile = tuple[int, int]  # a memory's node, and a dataspace that it keeps
 Order = tuple[Tile, ...]  # inside of the outermost memory, outermost first
 Tiles = frozenset[Tile]
 Spatial = Sequence[Sequence[int]]  # per fanout its factors by dimension
-Mapspace = Callable[[Json, Sequence[int]], Any]  # of a problem, and the memories that its levels are
+Mapspace = Callable[[Json, Sequence[int]], Any]  # of a problem, and the number of each level's memory
 
 
 class Orders:
@@ -52,7 +52,7 @@ class Orders:
         self.doc = {key: doc[key] for key in doc if key != "free_order"}
         self.nodes, self.dims, self.bounds = doc["nodes"], range(len(doc["bounds"])), doc["bounds"]
         self.stores = [p for p, node in enumerate(self.nodes) if node["kind"] == "storage"]
-        self.space, self.mapspace = mapspace(self.doc, self.stores), mapspace
+        self.space, self.mapspace = mapspace(self.doc, range(len(self.stores))), mapspace
         self.fans = self.space.fans
         need(natural(free) and {*free} <= {*self.stores} and len({*free}) == len(free), "memories are free")
         self.free = frozenset(free)
@@ -134,7 +134,7 @@ class Orders:
     # One order and one choice of spatial factors
 
     def part(self, order: Order, spatial: Spatial) -> tuple[Json, list[int]]:
-        """The mapspace of one order and one choice, without fanouts, and the memories of its levels."""
+        """The mapspace of one order and one choice, without fanouts, and which memory each level is."""
         inside = [prod(own[d] for own in spatial) for d in self.dims]
         tiles = [*self.first, *order]
         placed = [0, *(p for p, _ in tiles)]
@@ -166,7 +166,7 @@ class Orders:
             "compute_energy": self.doc["compute_energy"] * prod(inside),
             "least_units": 0,
         }
-        return ({**doc, "memories": memories} if memories else doc), placed
+        return ({**doc, "memories": memories} if memories else doc), [*map(self.stores.index, placed)]
 
     def store(self, p: int, spatial: Spatial, *, first: bool) -> Json:
         """A memory at one place, for all of its instances; leakage counts at the first place."""
@@ -263,19 +263,17 @@ class Orders:
 
     def refuted(self, query: Query, refute: Refute) -> Cost | None:
         """The cost of a mapping that satisfies a query, None if there is none."""
-        parts = 0
-        for spatial, tiles in product(self.choices, self.kept()):
-            parts += 1
-            if self.excludes(tiles, spatial, query):
-                continue
-            for order in self.orders(tiles):
-                parts += 1
-                need(parts < MOST_PARTS, "there are too many orders and spatial choices", CannotCheckError)
-                if (found := refute(self.made(order, spatial), query)) is not None:
-                    return found
+        few = len(self.choices) * prod(len(own["keep"]) for own in self.doc["dataspaces"]) <= MOST_PARTS
+        able(few, "there are too many spatial choices")
+        left = (own for own in product(self.choices, self.kept()) if not self.excludes(*own, query))
+        parts = ((order, spatial) for spatial, tiles in left for order in self.orders(tiles))
+        for number, own in enumerate(parts):
+            able(number < MOST_PARTS, "there are too many orders")
+            if (found := refute(self.made(*own), query)) is not None:
+                return found
         return None
 
-    def excludes(self, tiles: Tiles, spatial: Spatial, query: Query) -> bool:
+    def excludes(self, spatial: Spatial, tiles: Tiles, query: Query) -> bool:
         """Whether no order of some tiles satisfies a query, by tables over all orders at once."""
         order = next(self.orders(tiles), None)
         if order is None or self.doc["counting"] != "accelforge":
@@ -337,18 +335,19 @@ class AnyOrder(Choice):
     def below(self, left: Tiles) -> Array:
         """The least costs outside of each point below the loops of a tile, where some tiles are to come."""
         begun = self.every - left
-        lasts = [(own, self.above(left | {own}, own)) for own in begun if own in self.orders.nexts(left | {own})]
         if not begun:
-            lasts = [((0, 0), self.end)]
-        tables = []
-        for (p, _), table in lasts:
-            for d in {*self.orders.dims} - self.orders.still(begun, left, p, self.unrolled_by):
-                table = self.widened(table, d)
-            tables.append(table)
+            return self.looped_over(self.end, 0, begun, left)
+        lasts = [own for own in begun if own in self.orders.nexts(left | {own})]
+        tables = [self.looped_over(self.right_below(left | {own}, own), own[0], begun, left) for own in lasts]
         return np.minimum.reduce(tables) if tables else np.full(self.end.shape, inf)
 
-    def above(self, left: Tiles, tile: Tile) -> Array:
-        """The least costs outside of each point right below a tile, which is the next one of those to come."""
+    def looped_over(self, table: Array, p: int, begun: Tiles, left: Tiles) -> Array:
+        """A table below the loops of a memory `p`, given that above them."""
+        still = self.orders.still(begun, left, p, self.unrolled_by)
+        return reduce(self.widened, (d for d in self.orders.dims if d not in still), table)
+
+    def right_below(self, left: Tiles, tile: Tile) -> Array:
+        """The least costs outside of each point right below a tile, the first one of those to come."""
         (_, v), q = tile, self.at[tile]
         beside = [own for own in (self.every - left) | {tile} if own[0] == tile[0]]
         extent = self.extents(q, self.cell)
