@@ -1113,7 +1113,10 @@ def _items(
 
 
 def _copy_item(einsum: CascadeEinsum, stored: dict[str, str]) -> Item:
-    """Each word is read where the source is, and written where copies are, if these are not there."""
+    """Each word is read where the source is, and written where copies are, if these are not there.
+
+    It pays the tolls between: as the source inwards, as a copy outwards.
+    """
     levels = einsum.mapspace.architecture.levels
     names = [level.name for level in levels]
     homes = {s.name: names.index(stored.get(s.name, names[0])) for s in einsum.problem.dataspaces}
@@ -1126,10 +1129,16 @@ def _copy_item(einsum: CascadeEinsum, stored: dict[str, str]) -> Item:
     reads, writes = Counter({homes[source]: words[source]}), Counter[int]()
     for space in moved:
         writes[homes[space.name]] += words[space.name]
+    for number, level in enumerate(levels):
+        ways = dict(level.tolls)
+        if ways.get(source) in ("down", "both") and homes[source] < number < max(homes.values()):
+            reads[number] += words[source]
+        outwards = [s.name for s in moved if homes[s.name] < number < homes[source]]
+        writes[number] += max((words[name] for name in outwards if ways.get(name) in ("up", "both")), default=0)
     energy, busy = 0, Fraction(0)
     for number, level in enumerate(levels):
         own = reads[number], writes[number]
-        price = level.energy.fill if number > homes[source] else level.energy.update
+        price = level.energy.fill if number > homes[source] and not level.tolls else level.energy.update
         energy += own[0] * level.energy.read + own[1] * price
         rates = (
             (level.read_bandwidth, own[0]),

@@ -341,8 +341,8 @@ class Paths:
         """Yield the label with a copy, if it may move what it copies."""
         stored = {t: memory for t, _, _, memory, _ in label.stored}
         levels = tuple(stored.get(t, 0) for t in einsum.tensors)
-        cost = einsum.transfer(levels) if einsum.may_lie(levels) else None
-        if cost is not None and min(self.unwaiting(label)) >= 0:
+        if einsum.may_lie(levels) and min(self.unwaiting(label)) >= 0:
+            cost = einsum.transfer(levels)
             energy, cycles = cost[0] * einsum.times, cost[1] * einsum.cycle_times
             yield label._replace(energy=label.energy + energy, cycles=label.cycles + cycles)
 

@@ -163,10 +163,8 @@ class Tree:
         if einsum.is_copy:
             need(not leaf.held and not leaf.nests, "copies have no nest")
             places = tuple(self.stored[t].level if t in self.stored else 0 for t in einsum.tensors)
-            cost = einsum.transfer(places) if einsum.may_lie(places) else None
-            need(cost is not None, "copies move words between memories that may have them")
-            assert cost is not None
-            return [0] * len(self.cascade.rooms), cost
+            need(einsum.may_lie(places), "copies move words between memories that may have them")
+            return [0] * len(self.cascade.rooms), einsum.transfer(places)
         need(natural(leaf.held) and len({v for v, _ in leaf.held}) == len(leaf.held), "tiles are held once")
         held = []
         for v, depth in leaf.held:
