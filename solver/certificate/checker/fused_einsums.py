@@ -228,6 +228,8 @@ class Einsum:
             elif kind.loose:
                 node.update(UNLIMITED)
         nodes[0] |= {"least_size": 0, "most_size": huge}
+        for n, p in ((n, p) for n, places in enumerate(self.levels, 1) for p in places):
+            nodes[p]["least_size"] = dict(kind.fills).get(n, 0)
         for p in self.places:
             sizes = [
                 {**own, "size": 0 if v in kind.above else own["size"]}
@@ -390,6 +392,12 @@ class Einsum:
             if not self.may_pass[v] and v not in outside
         )
         return sum(sizes)
+
+    @cached_property
+    def fills(self) -> dict[int, int]:
+        """Least words of its tiles in on-chip memories, by number, where that is more than none."""
+        least = ((n, self.space.nodes[own[0]]["least_size"]) for n, own in enumerate(self.levels, 1))
+        return {} if self.is_copy else {n: words for n, words in least if words}
 
     def own_words(self, level: int, loops: Loops, mask: Mask, kind: Kind) -> int:
         """Room of an on-chip memory that the tiles of a nest take."""
