@@ -669,7 +669,7 @@ class BruteForce:
                 item
                 for item in self.einsum_items(visits, place, shares)
                 if all(room is None or own <= room for own, room in zip(item.room, left, strict=True))
-                and all(own >= room for own, room in zip(item.room, least, strict=True))
+                and all(own >= room for own, room in zip(item.room, least, strict=False))
             ]
             if not fitting:
                 return
@@ -727,9 +727,10 @@ class BruteForce:
             had[stored.memory] += self._stored_words(visits, stored, shares)
         for held in visits.mapping.paths[place].leaf.held:
             had[architecture.on_chip[0].name] += _tile(visits, place, held, shares)
+        levels = () if einsum.is_copy else architecture.levels
         return [
             math.ceil((level.usable_words or 0) * level.min_utilization) - had[level.name]
-            for level in architecture.levels
+            for level in levels
         ]
 
     def einsum_items(self, visits: Visits, place: int, shares: dict[str, Shares]) -> list[Item]:
@@ -1133,8 +1134,8 @@ def _copy_item(einsum: CascadeEinsum, stored: dict[str, str]) -> Item:
         ways = dict(level.tolls)
         if ways.get(source) in ("down", "both") and homes[source] < number < max(homes.values()):
             reads[number] += words[source]
-        outwards = [s.name for s in moved if homes[s.name] < number < homes[source]]
-        writes[number] += max((words[name] for name in outwards if ways.get(name) in ("up", "both")), default=0)
+        names = [s.name for s in moved if homes[s.name] < number < homes[source]]
+        writes[number] += max((words[own] for own in names if ways.get(own) in ("up", "both")), default=0)
     energy, busy = 0, Fraction(0)
     for number, level in enumerate(levels):
         own = reads[number], writes[number]
