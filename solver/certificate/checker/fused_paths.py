@@ -311,7 +311,7 @@ class Paths:
 
     @remembered
     def store_places(self, tensor: int, memory: int, ctx: Context) -> list[tuple[int | None, Above]]:
-        """Where a tensor may lie: below as many loops as may be, unless a larger tile may help to fill a memory.
+        """Where a tensor may lie: below as many loops as may be, unless a larger tile may help fill a memory.
 
         Then also farther out, as the body above whose loops it lies and the loops that are above it. Copies
         and what they copy lie below as many loops as may be in any case.
