@@ -2,6 +2,7 @@
 
 import copy
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -14,6 +15,7 @@ from solver.certificate.checker.fused_visits import Kind, in_any_order
 from solver.certificate.checker.orders import AnyOrder, Orders, Spatial, Tiles
 from solver.fusion import FusionLimits, fuse_cascade
 from solver.fusion.certificate import fused_certificate
+from solver.fusion.limits import in_hardware_order
 from solver.result import Status
 from tests.fused_orders import OrderedBruteForce
 from tests.slow import few
@@ -139,10 +141,11 @@ def test_a_dearer_mapping_and_claims_that_are_missing_prove_nothing(document, tm
     raised = {**copy.deepcopy(document), "status": "FEASIBLE", "bound": document["bound"] + 1}
     assert resealed(raised, tmp_path)[0] == "INVALID"
     assert resealed({**copy.deepcopy(document), "edges": [], "least": []}, tmp_path)[0] == "CANNOT CHECK"
-    unfused = certified(cascade, "energy", FusionLimits(0, no_fuse=frozenset("T")))
-    assert unfused["bound"] > document["bound"]
-    dearer = {**copy.deepcopy(document), "mapping": unfused["mapping"], "cost": unfused["cost"]}
-    dearer["bound"] = unfused["bound"]
+    found = fuse_cascade(in_hardware_order(cascade), "energy")
+    known = json.loads(json.dumps(fused_certificate(replace(found, cascade=cascade), ["python"])))
+    assert known["bound"] > document["bound"]
+    assert resealed(copy.deepcopy(known), tmp_path)[0] != "VALID"
+    dearer = {**copy.deepcopy(document), **{key: known[key] for key in ("mapping", "cost", "bound")}}
     word, reason = resealed(dearer, tmp_path)
     assert word == "CANNOT CHECK"
     assert f"values from {document['bound']:,}" in reason
