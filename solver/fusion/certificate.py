@@ -30,7 +30,7 @@ from solver.fusion.evidence import EdgeClaim, FusionEvidence, LeastClaim
 from solver.fusion.space import FusionSpace, Parts
 from solver.result import Status
 
-FORMAT = "tilewright certificate fused 4"
+FORMAT = "tilewright certificate fused 5"
 
 
 def fused_certificate(result: FusedResult, command: Sequence[str], seed: int = 0) -> Json:
@@ -76,8 +76,6 @@ def _check_memories(space: FusionSpace, evidence: FusionEvidence) -> None:
     if space.is_parted:
         text = f"`{space.memory.name}`, the outermost on-chip memory, exists several times"
         raise CertificateError(f"{text}: fused mappings of such architectures are not certified")
-    if space.stores.least:
-        raise CertificateError("fused mappings with a least utilization of a memory are not certified")
     spread = {fanout for claim in evidence.edges for fanout, _ in claim.kind.shares}
     if not spread.isdisjoint(space.stores.ordered):
         text = "rules order the spatial loops that spread a stored tensor, and a bound rests on that"
@@ -283,6 +281,7 @@ def _edge(cascade: Cascade, claim: EdgeClaim) -> Json:
         "loose": claim.is_loose,
         "room": claim.room_words,
         "rooms": [list(own) for own in sorted(kind.rooms)],
+        "fills": [list(own) for own in sorted(kind.least)],
         "shares": [[fanout, _shares(einsum, loops)] for fanout, loops in sorted(kind.shares)],
         "corners": [list(corner) for corner in claim.corners],
         "ruled": claim.is_ruled,

@@ -148,17 +148,26 @@ class Einsum:
             yield tuple(size for size, _ in chosen), tuple(count for _, count in chosen)
 
     @remembered
-    def transfer(self, levels: Numbers) -> tuple[int, int] | None:
-        """Energy and cycles of a copy whose tensors lie in such memories, 0 for the outermost one; or None.
+    def transfer(self, levels: Numbers) -> tuple[int, int]:
+        """Energy and cycles of a copy whose tensors lie in such memories, 0 for the outermost one.
 
-        Each word moves once: it is read where the source lies, and filled or updated where a copy does. All
-        instances of memories that leak while one is in use do so. Words do not pass tolls.
+        Each word moves once: it is read where the source lies, and filled or updated where a copy does. It
+        pays once at each toll between: inwards what its source pays, outwards what a copy outside pays. All
+        instances of memories that leak while one is in use do so.
         """
         at = [self.levels[level - 1][0] if level else 0 for level in levels]
-        if any(min(at) <= p < max(at) for p in self.tolled):
-            return None
-        source = at[self.writes.index(False)]
-        moves: dict[int, dict[Access, int]] = {p: {} for p in at}
+        reading = self.writes.index(False)
+        source = at[reading]
+        moves: dict[int, dict[Access, int]] = {p: {} for p in {*at} | self.tolled}
+        for p in (own for own in self.tolled if source < own < max(at)):
+            if self.space.at[p][reading]["toll"][0]:
+                moves[p][Access(reading, p, p, "read", False)] = self.box(reading, self.bounds)
+        for p in (own for own in self.tolled if own < source):
+            passing = [v for v, own in enumerate(at) if own < p and self.space.at[p][v]["toll"][1]]
+            words = {v: self.box(v, self.bounds) for v in passing}
+            if words:
+                v = max(words, key=words.__getitem__)
+                moves[p][Access(v, p, p, "update", False)] = words[v]
         for v, p in enumerate(at):
             way = ("fill" if p > source else "update") if self.writes[v] else "read"
             if {*at} != {source} and (p != source or not self.writes[v]):
@@ -225,6 +234,8 @@ class Einsum:
             elif kind.loose:
                 node.update(UNLIMITED)
         nodes[0] |= {"least_size": 0, "most_size": huge}
+        for n, p in ((n, p) for n, places in enumerate(self.levels, 1) for p in places):
+            nodes[p]["least_size"] = dict(kind.fills).get(n, 0)
         for p in self.places:
             sizes = [
                 {**own, "size": 0 if v in kind.above else own["size"]}
@@ -387,6 +398,12 @@ class Einsum:
             if not self.may_pass[v] and v not in outside
         )
         return sum(sizes)
+
+    @cached_property
+    def fills(self) -> dict[int, int]:
+        """Least words of its tiles in on-chip memories, by number, where that is more than none."""
+        least = ((n, self.space.nodes[own[0]]["least_size"]) for n, own in enumerate(self.levels, 1))
+        return {} if self.is_copy else {n: words for n, words in least if words}
 
     def price(
         self, cut: Cut, above: frozenset[int], deep: Deep, held: tuple[HeldTile, ...], nests: Sequence[Json]

@@ -29,6 +29,7 @@ class Kind(NamedTuple):
     homes: Numbers | None = None  # on-chip levels that keep the outputs (None: any)
     loose: bool = False  # bandwidths are left out
     deep: Deep = ()  # what is stored in memories farther in
+    fills: tuple[tuple[int, int], ...] = ()  # least words of own tiles, by number of the memory
 
 
 UNLIMITED = {"bandwidths": dict.fromkeys(("read", "write", "shared")), "ports": []}
