@@ -426,9 +426,8 @@ class Paths:
     def shares(cls, label: Label, einsum: Einsum, left_of: Sequence[int]) -> dict[int, Any] | None:
         """Loops of an Einsum that spread what is stored, by fanout; None if there are none that do."""
         found: dict[int, Any] = {}
-        spreads = {own.tensor: (own.memory, own.spread) for own in label.stored}
-        tiles = [(v, *spreads[t]) for v, t in enumerate(einsum.tensors) if t in spreads]
-        for v, memory, spread in (own for own in tiles if own[2] is not None):
+        spreads = {own.tensor: (own.memory, own.spread) for own in label.stored if own.spread is not None}
+        for v, (memory, spread) in ((v, spreads[t]) for v, t in enumerate(einsum.tensors) if t in spreads):
             loops = cls.spreading(einsum, v, memory, spread, left_of)
             if loops is None or any(found.setdefault(n, own) != own for n, own in loops.items()):
                 return None

@@ -7,12 +7,14 @@ from random import Random
 
 import pytest
 
+from model.architecture import AccessEnergy, Architecture, Compute, StorageLevel
 from model.fused.cascade import Cascade
 from solver.certificate.canonical import canonical_sha256
 from solver.fusion import FusionLimits, fuse_cascade
 from solver.fusion.certificate import fused_certificate
 from solver.result import Status
 from tests.fused_bruteforce import BruteForce
+from tests.model.fused.random_cascades import COPIES, SHAPES, cascade_of
 from tests.slow import slow
 from tests.solver.certificate.checker import digested, verdict
 from tests.solver.fusion.test_instances import on_cores
@@ -57,8 +59,26 @@ def test_certificates_prove_what_enumeration_finds(
     assert verdict(document, tmp_path)[0] == "VALID"
 
 
+def on_one_buffer(name: str, bounds: dict[str, int], size: int) -> Cascade:
+    """A cascade on a buffer that has to be full."""
+    main = StorageLevel("Main", energy=AccessEnergy(90, 0, 80))
+    buffer = StorageLevel("GLB", size_words=size, energy=AccessEnergy(1, 1, 1), min_utilization=Fraction(1))
+    architecture = Architecture("small", (main, buffer), Compute("MAC", energy=1))
+    return cascade_of((SHAPES | COPIES)[name], bounds, architecture)
+
+
+@pytest.mark.parametrize("name, size, value", [("copies of copies", 4, 621), ("two copies", 4, 453)])
+def test_what_shares_room_fills_it_once(name: str, size: int, value: int, tmp_path):
+    """Two words that take one room are no four words: other tiles have to fill the memory."""
+    document = certified(on_one_buffer(name, {"m": 1, "b": 2}, size))
+    assert document["status"] == "OPTIMAL"
+    assert document["bound"] == value
+    assert verdict(document, tmp_path)[0] == "VALID"
+
+
 def test_what_cannot_be_filled_has_no_mapping(tmp_path):
-    cascade = filled("few products", 1, Fraction(1), inside=True)
+    """All tensors of an Einsum together have eight words."""
+    cascade = on_one_buffer("products", {"m": 2, "a": 1, "b": 2, "c": 1}, 9)
     assert not BruteForce(cascade, even=True, divided=True).optima(("energy",))
     document = certified(cascade)
     assert document["status"] == Status.INFEASIBLE.value
