@@ -18,7 +18,15 @@ from solver.certificate.checker.dataspaces import divisors
 from solver.certificate.checker.fused_cascade import Cascade
 from solver.certificate.checker.fused_einsums import Cut, Einsum, Rooms, Spread, vectors
 from solver.certificate.checker.fused_further import floor
-from solver.certificate.checker.fused_visits import UNLIMITED, Deep, HeldTile, Kind, Numbers, Visits
+from solver.certificate.checker.fused_visits import (
+    UNLIMITED,
+    Deep,
+    HeldTile,
+    Kind,
+    Numbers,
+    Visits,
+    satisfying,
+)
 from solver.certificate.checker.remainders import Space
 
 QUERIED = {"energy": "energy", "cycles": "latency"}
@@ -308,13 +316,14 @@ class Edges:
             energy = least(problem, einsum, kind, refute, energy=energy)
             cycles = least(problem, einsum, kind, refute, cycles=cycles) if energy < inf else inf
             return ((energy, cycles),) if energy < inf else ()
-        space = Visits(einsum, kind, problem(kind))
+        doc = problem(kind)
         ends = [(inf if not corners else corners[0][0], inf)]
         ends += [(other[0], own[1]) for own, other in pairwise(corners)]
         ends += [(inf, corners[-1][1])] if corners else []
         for energy, cycles in ends:
             if energy and cycles:
-                found = refute(space, Query(energy=energy - 1, latency=cycles - 1))
+                query = Query(energy=energy - 1, latency=cycles - 1)
+                found = satisfying(einsum, kind, doc, query, refute)
                 what = f"{corners} (energy, cycles) in {prod(kind.trips):,} visits"
                 need(not found, f"Einsum {einsum.number} costs at least {what}")
         return corners
@@ -561,14 +570,15 @@ def least(problem: Posed, einsum: Einsum, kind: Kind, refute: Refute, **claimed:
     With perfect factors these may be the outermost private loops: then it holds or not. With remainders, it
     is looked at for all of them together, or for each way to cut, if there are few. `problem` makes one.
     """
-    space, (most,) = Visits(einsum, kind, problem(kind)), claimed.values()
-    if space.any:
+    doc, (most,) = problem(kind), claimed.values()
+    if doc["factors"] == "any":
+        space = Visits(einsum, kind, doc)
         found = floor(space, **claimed, is_further=True)
         if found == most or not is_small(space):
             return found
         return max(found, least_of_cuts(problem, einsum, kind, refute, claimed))
     query = Query(**{QUERIED[key]: most - 1 for key in claimed})
-    holds = not most or not refute(space, query)
+    holds = not most or not satisfying(einsum, kind, doc, query, refute)
     what = f"{most:,} {'units of energy' if 'energy' in claimed else 'cycles'}"
     need(holds, f"Einsum {einsum.number} costs at least {what} with all its tiles on chip")
     return most
@@ -748,4 +758,6 @@ def unruled(einsum: Einsum, doc: Json) -> Json:
     keep = ([[number[p] for p in kept] for kept in own["keep"]] for own in doc["dataspaces"])
     spaces = [{**own, "keep": sets} for own, sets in zip(doc["dataspaces"], keep, strict=True)]
     doc = {**doc, "nodes": nodes, "dataspaces": spaces}
+    if "free_order" in doc:
+        doc["free_order"] = [number[p] for p in doc["free_order"]]
     return {**doc, "memories": memories} if memories else doc

@@ -14,7 +14,6 @@ from solver.certificate.checker.claims import (
     EXACT,
     Json,
     Levels,
-    Loops,
     Mask,
     able,
     natural,
@@ -22,13 +21,20 @@ from solver.certificate.checker.claims import (
     remembered,
 )
 from solver.certificate.checker.dataspaces import divisors
-from solver.certificate.checker.fused_visits import UNLIMITED, Deep, HeldTile, Kind, Numbers, Visits
+from solver.certificate.checker.fused_visits import (
+    UNLIMITED,
+    Deep,
+    HeldTile,
+    Kind,
+    Numbers,
+    Visits,
+    in_any_order,
+)
 from solver.certificate.checker.remainders import Access, Bandwidth, Nest, Space
 
 Cut = tuple[tuple[tuple[int, int], ...], ...]  # per dimension the extents of parts, and how many there are
 Rooms = tuple[tuple[int, int], ...]  # numbers of memories, and their room
 Spread = tuple[tuple[int, tuple[tuple[int, int], ...]], ...]  # by fanout, spatial loops
-Read = tuple[list[dict[int, int]], Mask]
 
 
 class Einsum:
@@ -42,7 +48,7 @@ class Einsum:
         need(counting in {"exact", "accelforge"}, "the counting rule is exact or accelforge")
         need(self.doc["factors"] in {"perfect", "any"}, "loops have factors of a known kind")
         self.is_any = self.doc["factors"] == "any"
-        self.space = Space(self.doc)
+        self.space, self.is_free = Space(self.doc), "free_order" in self.doc
         able(
             self.space.rules.are_spatial,
             "the checker knows only constraints on factors of fanouts in fused mappings",
@@ -399,16 +405,6 @@ class Einsum:
         least = ((n, self.space.nodes[own[0]]["least_size"]) for n, own in enumerate(self.levels, 1))
         return {} if self.is_copy else {n: words for n, words in least if words}
 
-    def own_words(self, level: int, loops: Loops, mask: Mask, kind: Kind) -> int:
-        """Room of an on-chip memory that the tiles of a nest take."""
-        total = 0
-        for p in self.levels[level - 1]:
-            whole = [prod(own.get(d, 1) for own in loops[p:]) for d in range(len(self.bounds))]
-            extent = [*map(min, whole, kind.bounds)]
-            kept = [v for v, own in enumerate(mask) if p in own and self.level_of(v, kind) != level]
-            total += sum(self.box(v, extent) * self.space.at[p][v]["size"] for v in kept)
-        return total
-
     def price(
         self, cut: Cut, above: frozenset[int], deep: Deep, held: tuple[HeldTile, ...], nests: Sequence[Json]
     ) -> tuple[int, int, list[int]]:
@@ -416,28 +412,46 @@ class Einsum:
         given = {self.bounds_of(own): own for own in nests}
         need(len(given) == len(nests) == sum(1 for _ in self.kinds(cut)), "each kind of visits has a nest")
         edges: list[Visits] = []
-        read: list[Read] = []
+        read: list[tuple[Nest, Mask]] = []
         rooms, homes = [0] * len(self.levels), set()
         for bounds, trips in self.kinds(cut):
             need(bounds in given, "each kind of visits has a nest")
+            able(
+                not (edges and self.is_free), "the checker knows unequal visits only in the order of memories"
+            )
             kind = Kind(bounds, trips, above, () if edges else held, deep=deep)
-            edge = Visits(self, kind, self.visit(kind, None))
-            loops, mask = edge.read(given[bounds])
-            need(not edge.rules.broken(loops, mask), "the nests satisfy all user-defined constraints")
-            own = [self.own_words(n, loops, mask, kind) for n, _ in enumerate(rooms, 1)]
+            edge, loops, mask = self.read(kind, given[bounds])
+            nest = Nest(edge, loops)
+            taken = edge.taken(nest, mask)
+            own = [taken[edge.home[edge.place_of[places[0]]]] for places in self.levels]
             rooms = [*map(max, rooms, own)]
             homes.add(tuple((v, *mask[v]) for v, own in enumerate(self.writes) if own))
             edges.append(edge)
-            read.append((loops, mask))
+            read.append((nest, mask))
         need(len(homes) == 1, "all visits keep the outputs in the same memories")
         apart = [d for d, parts in enumerate(cut) if len(parts) > 1]
         joint = all({*apart} <= self.dims[v] for v, own in enumerate(self.writes) if own)
         able(joint, "the checker knows unequal parts only of dimensions that index the output")
         total = Together(edges[0])
-        for edge, (loops, mask) in zip(edges, read, strict=True):
-            total.add(edge, Nest(edge, loops), mask)
+        for edge, (nest, mask) in zip(edges, read, strict=True):
+            total.add(edge, nest, mask)
         energy = total.energy + sum(edge.arithmetic for edge in edges) + self.shift_energy(held)
         return energy, math.ceil(total.busy) + sum(edge.latency for edge in edges), rooms
+
+    def read(self, kind: Kind, nest: Json) -> tuple[Visits, list[dict[int, int]], Mask]:
+        """The visits that a nest is for, its loops, and what it keeps."""
+        doc, own = self.visit(kind, None), {key: nest[key] for key in nest if key != "bounds"}
+        if self.is_free:
+            found: tuple[Visits, list[dict[int, int]], Mask] = in_any_order(self, kind, doc).read(own)
+            return found
+        edge = Visits(self, kind, doc)
+        loops, mask = edge.read(own)
+        need(not edge.rules.broken(loops, mask), "the nests satisfy all user-defined constraints")
+        return edge, loops, mask
+
+    def across(self, nest: Json, number: int) -> Any:
+        """The loops of a fanout."""
+        return nest["spatial"][number] if self.is_free else nest["loops"][self.space.fans[number]]
 
     def bounds_of(self, nest: Json) -> Numbers:
         """The bounds of the visits that a nest is for."""

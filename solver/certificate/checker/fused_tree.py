@@ -223,7 +223,7 @@ class Tree:
             lone, fans = e.lone(v), e.outside(level)
             for nest in self.paths[e.number].leaf.nests:
                 bounds = e.bounds_of(nest)
-                loops = ((n, d, count) for n, (p, _) in fans.items() for d, count in nest["loops"][p])
+                loops = ((n, d, count) for n in fans for d, count in e.across(nest, n))
                 found.add(tuple((n, lone.get(d), count, bounds[d]) for n, d, count in loops))
         need(len(found) == 1, "all Einsums spread a stored tensor alike")
         (spread,) = found
