@@ -60,6 +60,8 @@ class Waiting(NamedTuple):
     memory: int
     spread: Shared | None = None
     fill: Any = inf  # at most what it takes of one instance
+    above: Above | None = None  # the loops above it, if that counts
+    root: int | None = None  # the tensor whose room it takes there, if that is known
 
 
 class Label(NamedTuple):
@@ -302,16 +304,19 @@ class Paths:
         words, rooms = [], list(label.rooms)
         for (t, memory, spread), (level, loops) in tensors:
             room = self.cascade.stored_words(t, loops, memory, spread)
-            fill = self.cascade.stored_words(t, loops, memory, spread or ()) if self.is_filled else inf
+            own = Waiting(t, len(ctx), room, memory, spread)
+            if self.is_filled:
+                fill = self.cascade.stored_words(t, loops, memory, spread or ())
+                own = own._replace(fill=fill, above=loops, root=t)
             if level is not None and memory == 1 and t not in self.cascade.family:
                 rooms[level] = rooms[level]._replace(held=rooms[level].held + room)
-                room = 0
-            words.append(Waiting(t, len(ctx), room, memory, spread, fill))
+                own = own._replace(words=0)
+            words.append(own)
         return label._replace(stored=label.stored.union(words), rooms=tuple(rooms))
 
     @remembered
     def store_places(self, tensor: int, memory: int, ctx: Context) -> list[tuple[int | None, Above]]:
-        """Where a tensor may lie: below as many loops as may be, unless a larger tile may help fill a memory.
+        """Where a tensor may lie: below as many loops as may be, unless a larger tile may help.
 
         Then also farther out, as the body above whose loops it lies and the loops that are above it. Copies
         and what they copy lie below as many loops as may be in any case.
@@ -379,9 +384,12 @@ class Paths:
         """Words of memories that an Einsum has to take besides the stored tensors that it accesses."""
         if not self.is_filled:
             return {}
-        own = [tile for tile in label.stored if tile.tensor in einsum.tensors]
-        taken = {n: sum(tile.fill for tile in own if tile.memory == n) for n in einsum.fills}
-        return {n: words - taken[n] for n, words in einsum.fills.items()}
+        taken: dict[int, dict[int | None, Any]] = {n: {} for n in einsum.fills}
+        for own in label.stored:
+            if own.tensor in einsum.tensors and own.memory in taken:
+                roots = taken[own.memory]
+                roots[own.root] = max(own.fill, roots.get(own.root, 0))
+        return {n: words - sum(taken[n].values()) for n, words in einsum.fills.items()}
 
     def unwaiting(self, label: Label) -> list[Any]:
         """Room of each on-chip memory but for what waits there."""
@@ -397,17 +405,29 @@ class Paths:
         stored = {own.tensor: own.memory for own in label.stored}
         levels = tuple(stored.get(t, 0) for t in einsum.tensors)
         if einsum.may_lie(levels) and min(self.unwaiting(label)) >= 0:
+            label = self.beside(label, einsum) if self.is_filled else label
             cost = einsum.transfer(levels)
             energy, cycles = cost[0] * einsum.times, cost[1] * einsum.cycle_times
             yield label._replace(energy=label.energy + energy, cycles=label.cycles + cycles)
+
+    def beside(self, label: Label, copy: Einsum) -> Label:
+        """The label with what is copied beside its source: it takes the room of that."""
+        own = {tile.tensor: tile for tile in label.stored if tile.tensor in copy.tensors}
+        source = own.get(copy.tensors[copy.writes.index(False)])
+        if source is None or source.above is None:
+            return label
+        one, stored = (source.tensor, source.above), set(label.stored)
+        for tile in (tile for tile in own.values() if tile != source and tile.memory == source.memory):
+            if tile.above is not None and self.cascade.is_part(copy, one, (tile.tensor, tile.above)):
+                stored = stored - {tile} | {tile._replace(root=source.root)}
+        return label._replace(stored=frozenset(stored))
 
     @classmethod
     def shares(cls, label: Label, einsum: Einsum, left_of: Sequence[int]) -> dict[int, Any] | None:
         """Loops of an Einsum that spread what is stored, by fanout; None if there are none that do."""
         found: dict[int, Any] = {}
-        spreads = {own.tensor: (own.memory, own.spread) for own in label.stored}
-        tiles = [(v, *spreads[t]) for v, t in enumerate(einsum.tensors) if t in spreads]
-        for v, memory, spread in (own for own in tiles if own[2] is not None):
+        spreads = {own.tensor: (own.memory, own.spread) for own in label.stored if own.spread is not None}
+        for v, (memory, spread) in ((v, spreads[t]) for v, t in enumerate(einsum.tensors) if t in spreads):
             loops = cls.spreading(einsum, v, memory, spread, left_of)
             if loops is None or any(found.setdefault(n, own) != own for n, own in loops.items()):
                 return None

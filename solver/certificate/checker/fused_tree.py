@@ -251,7 +251,7 @@ class Tree:
         return words * int(einsum.space.at[einsum.home][v]["size"])
 
     def filled(self, spreads: Mapping[int, Shared], j: int, number: int) -> int:
-        """Room of a memory for the tiles that an Einsum holds, and for the stored ones that it accesses."""
+        """Room of a memory that tiles take which an Einsum holds, and stored ones that it accesses."""
         held = self.paths[j].leaf.held if number == 1 else ()
         largest: Counter[int] = Counter()
         for t in (t for t in {*self.einsums[j].tensors} & self.stored.keys()):
