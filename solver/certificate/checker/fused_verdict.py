@@ -40,16 +40,16 @@ def check_fused(doc: Json, mapspace: object, refute: Refute) -> tuple[int | None
 def confirmed(cascade: Cascade, doc: Json, limit: int | float, refute: Refute) -> int | float:
     """The limit, if claims that hold show that nothing is below; else what they leave open.
 
-    Claims without shared loops alone are often enough, and are quickly checked. How stored tensors are spread
-    over memories that exist several times is left open first.
+    Claims without shared loops alone are often enough, and are quickly checked. How stored and held tiles are
+    divided among memories that exist several times is left open first.
     """
     left: Left = {}
     with suppress(CannotCheckError):
         if left_open(cascade, doc, limit, refute, left, FEW_LABELS, every=False) >= limit:
             return limit
     least = left_open(cascade, doc, limit, refute, left)
-    several = any(cascade.instances(n) > 1 for n in chain(*cascade.storable.values()))
-    if least < limit and several:
+    numbers = {1, *chain(*cascade.storable.values())}
+    if least < limit and any(cascade.instances(n) > 1 for n in numbers):
         least = left_open(cascade, doc, limit, refute, left, is_spread=True)
     return least
 

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 Numbers = tuple[int, ...]
 HeldTile = tuple[int, int, int]  # dataspace, words moved, words that are touched first
 Deep = tuple[tuple[int, int], ...]  # dataspaces, and numbers of memories, of which the outermost on chip is 1
+Rooms = tuple[tuple[int, int], ...]  # numbers of memories, and their room
+Spread = tuple[tuple[int, tuple[tuple[int, int], ...]], ...]  # by fanout, spatial loops
 
 
 class Kind(NamedTuple):
@@ -27,6 +29,15 @@ class Kind(NamedTuple):
     deep: Deep = ()  # what is stored in memories farther in
 
 
+class Limits(NamedTuple):
+    """What limits the nests of visits besides the room of the outermost on-chip memory."""
+
+    rooms: Rooms = ()  # of memories farther in
+    shares: Spread = ()  # spatial loops that are known
+    undivided: frozenset[int] = frozenset()  # dimensions that no fanout outside of that memory divides
+
+
+NO_LIMITS = Limits()
 UNLIMITED = {"bandwidths": dict.fromkeys(("read", "write", "shared")), "ports": []}
 
 
@@ -34,11 +45,12 @@ class Visits(Space):
     """Visits as one mapspace, of which nothing stays in between.
 
     Dataspaces `above` the nests come from the on-chip memory, without room. Bandwidths carry the words of
-    held tiles besides. Words of an output that an earlier visit has touched are not touched for the first
-    time: only the trips over its own dimensions bring new ones.
+    held tiles besides: at the least, unless `shares` says how fanouts divide these. Words of an output that
+    an earlier visit has touched are not touched for the first time: only the trips over its own dimensions
+    bring new ones.
     """
 
-    def __init__(self, einsum: "Einsum", kind: Kind, doc: Json) -> None:
+    def __init__(self, einsum: "Einsum", kind: Kind, doc: Json, shares: Spread = ()) -> None:
         super().__init__(doc)
         self.visits, self.outside = prod(kind.trips), kind.above.union(v for v, _ in kind.deep)
         self.fresh = [prod(n for d, n in enumerate(kind.trips) if d in dims) for dims in einsum.dims]
@@ -47,7 +59,7 @@ class Visits(Space):
         most = max([self.computes, self.latency, *(space.most * self.visits for space in self.spaces)])
         able(most * len(self.spaces) < EXACT, "the problem is too large")
         at = dict(zip(einsum.space.stores, self.stores, strict=True))
-        for access, words in chain(*(einsum.shifted(*own).items() for own in kind.held)):
+        for access, words in chain(*(einsum.shifted(own, shares).items() for own in kind.held)):
             self.loads[at[access.p], access.v, access.kind] += words
 
     def arranged(self, mask: Mask, single: bool = False) -> bool:
