@@ -1,4 +1,4 @@
-"""Certificates of fused results on buffers that exist several times, and under rules on orders: and forged."""
+"""Certificates of fused results on buffers that exist several times, under rules on orders; and forged."""
 
 import copy
 from collections.abc import Callable
