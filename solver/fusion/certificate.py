@@ -54,8 +54,6 @@ def fused_certificate(result: FusedResult, command: Sequence[str], seed: int = 0
         raise CertificateError(f"a result that is {result.status.value} without a bound claims nothing")
     if result.equal_parts is not None:
         raise CertificateError("shared loops with remainders are not certified")
-    if FusionSpace(result.cascade, result.limits).stores.least:
-        raise CertificateError("fused mappings with a least utilization of a memory are not certified")
     problem, evaluation = _problem(result), result.evaluation
     document: Json = {
         "format": FORMAT,
