@@ -174,7 +174,7 @@ class _Search:
         self.perfect_pricer: EdgePricer | None = None  # as it was before there were remainders everywhere
         self.counts = Counts()
         self.bounds: dict[object, BodyBounds] = {}
-        self.paths = 0
+        self.paths, self.stage = 0, ""
         self.agreed = set[object]()
         self.on_progress = on_progress
         self.incumbent: int | None = None  # of all spaces
@@ -185,7 +185,7 @@ class _Search:
     def run(self) -> FusedResult:
         """Search without fusion first, then with; then with remainders in nests where there may be any."""
         hardware = self._in_hardware_order()
-        with self.watch.during("each Einsum alone", BOUNDS):
+        with self._during("each Einsum alone"):
             first = self._unfused_at_once()
             self.pricer.clock = self.clock.share(2) if self.is_any else self.clock
             unfused, perfect, even = self._alone(first), None, None
@@ -194,15 +194,15 @@ class _Search:
             self._take_found(best, self.objective, hardware.value, hardware.mapping)
         with suppress(Stopped):
             self._try_formulas(best)
-        with self.watch.during("divisors", BOUNDS):
+        with self._during("divisors"):
             outcome = self._fused(best)
         if self.is_any:
             perfect = Narrower(self._status(outcome), best.value, outcome.bound)
-            with self.watch.during("remainders in nests", BOUNDS):
+            with self._during("remainders in nests"):
                 unfused, outcome = self._with_remainders(best)
         if self.widest is not self.space:
             even = Narrower(self._status(outcome), best.value, outcome.bound)
-            with self.watch.during("remainders of shared loops", BOUNDS):
+            with self._during("remainders of shared loops"):
                 outcome = self._with_shared_remainders(best)
         if not outcome.proven:
             self.clock.end(self._ending(outcome))
@@ -231,8 +231,24 @@ class _Search:
         if (cascade := in_hardware_order(self.cascade)) is None:
             return None
         options = replace(self.options, time_limit_s=self.clock.share(4).left_s)
-        with self.watch.during(HARDWARE, BOUNDS):
-            return fuse_cascade(cascade, self.objective, options, self.limits, None, self.should_stop)
+        with self._during(HARDWARE):
+            return fuse_cascade(
+                cascade, self.objective, options, self.limits, self._report_narrower, self.should_stop
+            )
+
+    def _report_narrower(self, progress: FusionProgress) -> None:
+        """Tell of the progress of a search of fewer mappings: its bound is none on the result."""
+        if self.on_progress is not None:
+            stage = f"{self.stage}: {progress.stage}"
+            self.on_progress(replace(progress, seconds=self.clock.seconds, stage=stage, bound=None))
+
+    @contextmanager
+    def _during(self, stage: str) -> Iterator[None]:
+        """Measure a stage, and tell of it."""
+        self.stage = stage
+        self._report(_Best(), None)
+        with self.watch.during(stage, BOUNDS):
+            yield
 
     def _take_found(self, best: _Best, objective: str, value: int | None, mapping: FusedMapping) -> None:
         """Take a mapping that was found elsewhere, if it costs what was said."""
@@ -503,13 +519,16 @@ class _Search:
         """Time for a bound once the search is over, or was interrupted; it begins when it is asked for."""
         return Clock(LATE_S)
 
+    def _is_last(self, space: FusionSpace) -> bool:
+        """Whether a bound on a space is one on the result: it is the widest one, with all remainders."""
+        return space is self.widest and self.pricer.remainders == self.is_any
+
     def _bound_at_once(self, search: PathSearch) -> int:
         """A bound on all paths that takes little time: by each Einsum alone, or by its arithmetic.
 
         Once time is over, the last space has it all: its bound is one on the others, too.
         """
-        is_last = search.space is self.widest and self.pricer.remainders == self.is_any
-        if self.clock.stop() and not is_last:
+        if self.clock.stop() and not self._is_last(search.space):
             return 0
         clock, self.pricer.clock = self.pricer.clock, self.clock
         if self.clock.stop():
@@ -635,12 +654,13 @@ class _Search:
             return
         known = [value for value in (self.incumbent, best.value) if value is not None]
         self.incumbent = min(known, default=None)
-        self.bound = bound if self.pricer.space is self.widest else None
+        self.bound = bound if self._is_last(self.pricer.space) else None
         cuts = len(self.cascade.einsums)
         self.on_progress(
             FusionProgress(
                 self.clock.seconds,
                 self.objective,
+                self.stage,
                 self.counts.settled,
                 cuts,
                 self.counts.open,
