@@ -65,7 +65,7 @@ MOST_TO_FIND = 0.75
 MOST = 500
 """Labels at a cut that are looked at where Einsums are to spread tensors alike."""
 
-FIRST_S, LATE_S = 1.0, 0.5
+FIRST_S, LATE_S = 2.0, 0.5
 """Seconds each after the end of a search in which first mappings are found, and a bound in closed form."""
 
 HEARTBEAT = 32
