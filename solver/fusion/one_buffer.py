@@ -24,11 +24,13 @@ from model.numbers import divisors
 from model.problem import Dataspace
 from solver.fusion.amounts import IntArray
 from solver.fusion.space import FusionSpace
-from solver.search.arrays import WITHIN_64_BITS
 from solver.search.stopping import Stop, Stopped
 
 MOST_EINSUMS, MOST_CLASSES = 4, 3
 """Einsums of a group, and ranks that its loops run over, at most."""
+
+MOST_ENERGY = 1 << 62
+"""In units that all prices are multiples of: sums of whole numbers of 64 bits."""
 
 MOST_CHOICES = 1 << 12
 """Choices where tiles are held that are looked at in a group with the same loops, at most."""
@@ -61,7 +63,6 @@ _Way = tuple[int, tuple[_Group | Leaf, ...]]
 
 def is_known(space: FusionSpace) -> bool:
     """Whether the formulas are about a cascade: two memories, of which the outer one costs; no windows."""
-    grain = _grain(space)
     for einsum in space.einsums:
         architecture, buffer = einsum.mapspace.architecture, space.memory.energy
         ranks = chain(*(own.ranks for own in einsum.problem.dataspaces))
@@ -72,23 +73,30 @@ def is_known(space: FusionSpace) -> bool:
             return False
         if buffer.read or buffer.fill or buffer.update or architecture.compute.energy:
             return False
-        most = sum(sum(_prices(einsum, own)) for own in einsum.problem.dataspaces) // grain
-        if most * einsum.problem.computes >= WITHIN_64_BITS:
-            return False
-    return space.memory.usable_words is not None and not space.cascade.persistent
+    return (
+        space.memory.usable_words is not None
+        and not space.cascade.persistent
+        and _most_energy(space) < MOST_ENERGY
+    )
 
 
 def _prices(einsum: CascadeEinsum, space: Dataspace) -> tuple[int, int]:
-    """Energy of a word that is read from the outer memory, and of one that is updated there."""
+    """Energy of a word of a dataspace that the outer memory reads, and of one that is written there."""
     memory = einsum.mapspace.architecture.levels[0]
-    accesses = memory.packing_of(space.name).accesses_per_block
-    return memory.energy.read * accesses, memory.energy.update * accesses
+    times = memory.packing_of(space.name).accesses_per_block
+    return memory.energy.read * times, memory.energy.update * times
 
 
-def _grain(space: FusionSpace) -> int:
-    """What all energies are multiples of, so that arrays of 64 bits hold them."""
-    pairs = ((own, dataspace) for own in space.einsums for dataspace in own.problem.dataspaces)
-    return math.gcd(*chain(*(_prices(*own) for own in pairs))) or 1
+def _unit(space: FusionSpace) -> int:
+    """The greatest energy of which all prices are multiples."""
+    pairs = (_prices(einsum, own) for einsum in space.einsums for own in einsum.problem.dataspaces)
+    return max(1, math.gcd(*chain(*pairs)))
+
+
+def _most_energy(space: FusionSpace) -> int:
+    """What the Einsums take if each iteration moves all of its words, in units."""
+    own = (e.problem.computes * sum(sum(_prices(e, x)) for x in e.problem.dataspaces) for e in space.einsums)
+    return sum(own) // _unit(space)
 
 
 def good_mapping(
@@ -101,11 +109,11 @@ def good_mapping(
     Stopped
         `stop` answered True.
     """
-    grain, best = _grain(space), list[_Way]([(0, ())])
+    best: list[_Way] = [(0, ())]
     for end in range(1, len(alone) + 1):
         ways = [_longer(best[end - 1], energies[end - 1], alone[end - 1])]
         starts = (n for n in range(max(0, end - MOST_EINSUMS), end - 1) if end in space.ends(n))
-        groups = (_Groups(space, start, end, grain, stop).best() for start in starts)
+        groups = (_Groups(space, start, end, stop).best() for start in starts)
         ways += [_longer(best[own.start], own.energy, own) for own in groups if own is not None]
         best.append(min(ways, key=lambda way: way[0]))
     return best[-1][0], _mapping(space, best[-1][1])
@@ -118,9 +126,10 @@ def _longer(way: _Way, energy: int, part: _Group | Leaf) -> _Way:
 class _Groups:
     """The groups of some neighbouring Einsums."""
 
-    def __init__(self, space: FusionSpace, start: int, end: int, grain: int, stop: Stop) -> None:
-        self.space, self.start, self.end, self.grain, self.stop = space, start, end, grain, stop
+    def __init__(self, space: FusionSpace, start: int, end: int, stop: Stop) -> None:
+        self.space, self.start, self.end, self.stop = space, start, end, stop
         self.members, self.classes = range(start, end), space.classes(start, end)
+        self.unit = _unit(space)
         self.stored = set(handed_over(space.cascade, self.members))
         self.others = [
             (place, tile.space)
@@ -194,7 +203,7 @@ class _Ordered:
         pairs = zip(groups.others, depths, strict=True)
         streams = {place: self._streamed(place, depths) for place in groups.members}
         return _Group(
-            energy * groups.grain * groups.space.einsums[groups.start].n_instances,
+            energy * groups.unit * groups.space.einsums[groups.start].n_instances,
             room,
             groups.start,
             groups.end,
@@ -215,13 +224,13 @@ class _Ordered:
         return self._groups.classes[number][place - self._groups.start]
 
     def _costs(self, place: int, space: Dataspace, depth: int) -> tuple[IntArray, IntArray]:
-        """Grains of energy of a dataspace with so many loops above its tile, and its room if held."""
+        """Energy of a dataspace with so many loops above its tile, and the room that this takes if held."""
+        groups, einsum = self._groups, self._groups.space.einsums[place]
         above = zip(self._order[:depth], self._trips, strict=False)
         apart = [trips for n, trips in above if self._dim(place, n) not in space.dims]
-        whole = math.prod(self._groups.space.einsums[place].problem.bound[dim] for dim in space.dims)
+        whole = math.prod(einsum.problem.bound[dim] for dim in space.dims)
         words = whole * math.prod(apart, start=np.ones_like(self._trips[0]))
-        grain = self._groups.grain
-        read, update = (own // grain for own in _prices(self._groups.space.einsums[place], space))
+        read, update = (price // groups.unit for price in _prices(einsum, space))
         cost = (words - whole) * read + words * update if space.read_write else words * read
         is_held = depth < len(self._order)
         return cost, self._size(place, space, depth) if is_held else np.zeros_like(words)
