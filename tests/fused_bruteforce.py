@@ -729,8 +729,7 @@ class BruteForce:
             had[architecture.on_chip[0].name] += _tile(visits, place, held, shares)
         levels = () if einsum.is_copy else architecture.levels
         return [
-            math.ceil((level.usable_words or 0) * level.min_utilization) - had[level.name]
-            for level in levels
+            math.ceil((level.usable_words or 0) * level.min_utilization) - had[level.name] for level in levels
         ]
 
     def einsum_items(self, visits: Visits, place: int, shares: dict[str, Shares]) -> list[Item]:

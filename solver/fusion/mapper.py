@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
@@ -65,8 +66,11 @@ MOST_TO_FIND = 0.75
 MOST = 500
 """Labels at a cut that are looked at where Einsums are to spread tensors alike."""
 
-FIRST_S, LATE_S = 2.0, 0.5
-"""Seconds each after the end of a search in which first mappings are found, and a bound in closed form."""
+FIRST_S = 1.0
+"""Processor seconds in which first mappings are found even once time is over: also on busy machines."""
+
+LATE_S = 0.5
+"""Seconds for a bound in closed form once the search is over."""
 
 HEARTBEAT = 32
 """Questions whether to stop between looks at the memory in use and reports of progress."""
@@ -294,7 +298,7 @@ class _Search:
         for step, room in zip(steps, left, strict=True):
             if step.kind is None or id((edge := self.pricer.edge(step.kind)).core) in found:
                 continue
-            point = self.pricer.drawn(edge, room.words, lambda: self.alone.stop() and self._late.stop())
+            point = self.pricer.drawn(edge, room.words, self._has_no_time_for_first)
             if point is not None:
                 found[id(edge.core)] = point
         return found
@@ -509,10 +513,14 @@ class _Search:
         """What a better mapping is below: it costs less by a grain."""
         return None if best.value is None else best.value - self.grain + 1
 
+    def _has_no_time_for_first(self) -> bool:
+        """Whether first mappings take too long once the time for each Einsum alone is over."""
+        return self.alone.stop() and time.process_time() - self._late_from_s > FIRST_S
+
     @cached_property
-    def _late(self) -> Clock:
-        """Time for first mappings once that for each Einsum alone is over; it begins when it is asked for."""
-        return Clock(FIRST_S)
+    def _late_from_s(self) -> float:
+        """Processor time when it was over."""
+        return time.process_time()
 
     @cached_property
     def _last(self) -> Clock:
