@@ -125,9 +125,9 @@ class DrawnBodies:
             at += len(longer)
             frames, left = [frame for frame, _ in longer], [rest for _, rest in longer]
             self._known[alike, draft] = Bodies(frames, left, energies[own], cycles[own])
-        for (frame, left), value in zip(every, values(energies, cycles).tolist(), strict=True):
-            if max(left) > 1 and value < most:
-                draft = Draft(frame, left)
+        for (frame, total), value in zip(every, values(energies, cycles).tolist(), strict=True):
+            if max(total) > 1 and value < most:
+                draft = Draft(frame, total)
                 waiting = self._waiting.setdefault(self._alike(alike.outside, draft, alike.given), [])
                 heapq.heappush(waiting, (value, next(self._tickets), draft))
 

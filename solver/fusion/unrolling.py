@@ -78,5 +78,5 @@ class UnrolledVisits:
     def _fits(self, place: int, factors: IntArray, sizes: IntArray) -> BoolArray:
         """Which factors extents have room for."""
         is_perfect = self.cascade.einsums[place].mapspace.factors == PERFECT
-        fits: BoolArray = (sizes % factors == 0 if is_perfect else factors <= sizes).all(axis=-1)
-        return fits
+        fits = sizes % factors == 0 if is_perfect else factors <= sizes
+        return np.asarray(fits.all(axis=-1))
