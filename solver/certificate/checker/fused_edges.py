@@ -225,7 +225,10 @@ class Edges:
         limited = rooms, shares_of(einsum, claim)
         need(not above & dict(deep).keys(), "no tile is both above the nests and stored farther in")
         visits, held = visits_of(einsum, claim), held if self.timed else ()
-        kind, most = Kind(*visits, above, held, homes, claim["loose"], deep), inf if room is None else room
+        later, dims = claim["later"], range(len(einsum.bounds))
+        need(all(type(d) is int and d in dims for d in later), "claims are about dimensions")
+        kind = Kind(*visits, above, held, homes, claim["loose"], deep, frozenset(later))
+        most = inf if room is None else room
         # What is stored farther in may be moved by further shared loops, but not by private ones.
         ruled = claim["ruled"] and (bool(deep) or einsum.is_any or not self.is_free(einsum))
         if claim["ruled"] or einsum.doc_for(kind)["factors"] == "any":
@@ -234,7 +237,7 @@ class Edges:
         corners = self.left.get((einsum.key, kind, room, limited, corners, ruled), corners)
         stated = einsum, kind, room, limited, corners, ruled
         is_even = [a * b for a, b in zip(kind.bounds, kind.trips, strict=True)] == einsum.bounds
-        is_even = is_even and homes is None and not kind.loose
+        is_even = is_even and homes is None and not kind.loose and not later
         is_whole = most >= self.cascade.usable and not any(limited)
         if is_even and not ruled:
             self.settled[einsum.key, above, deep, is_whole].append((most, corners, stated))
@@ -255,23 +258,36 @@ class Edges:
 
     def learn(self, edges: Iterable[Edge], refute: Refute) -> bool:
         """Find what edges of a path with remainders cost, first with all of the room; whether any is new."""
-        is_new, many = False, sum(key[0] == "learned" for key in self.left) > MOST_LEARNED
+        is_new = False
         for j, cut, ways, held, room in edges:
-            einsum = self.cascade.einsums[j]
-            ((bounds, trips), *others) = einsum.kinds(cut)
-            above = frozenset(v for v, way in enumerate(ways) if way.stored == 1).union(v for v, *_ in held)
-            kind = Kind(bounds, trips, above, held if self.timed else (), deep=deep_ways(ways))
-            known = ("learned", einsum.key, kind)
-            if many or others or einsum.doc_for(kind)["factors"] == "perfect" or (*known, room) in self.left:
-                continue
-            most = self.cascade.usable if (*known, self.cascade.usable) not in self.left else room
-            words = None if most == inf else int(most)
-            space = Visits(einsum, kind, einsum.visit(kind, words))
-            if not space.any or not is_small(space):
-                continue
-            self.left[(*known, most)] = front(space, self.counts_cycles, refute)
-            is_new = True
+            for kind in self.visits(self.cascade.einsums[j], cut, ways, held):
+                is_new |= self.looked_at(self.cascade.einsums[j], kind, room, refute)
         return is_new
+
+    def looked_at(self, einsum: Einsum, kind: Kind, room: Any, refute: Refute) -> bool:
+        """Find what visits cost, unless that takes too much; whether it is new."""
+        known = ("learned", einsum.key, kind)
+        many = sum(key[0] == "learned" for key in self.left) > MOST_LEARNED
+        if many or einsum.doc_for(kind)["factors"] == "perfect" or (*known, room) in self.left:
+            return False
+        most = self.cascade.usable if (*known, self.cascade.usable) not in self.left else room
+        words = None if most == inf else int(most)
+        space = Visits(einsum, kind, einsum.visit(kind, words))
+        if not space.any or not is_small(space):
+            return False
+        self.left[(*known, most)] = front(space, self.counts_cycles, refute)
+        return True
+
+    def visits(
+        self, einsum: Einsum, cut: Cut, ways: Sequence[Way], held: tuple[HeldTile, ...]
+    ) -> Iterator[Kind]:
+        """Yield the kinds of visits that claims are about, with the outputs at each home if they differ."""
+        above = frozenset(v for v, way in enumerate(ways) if way.stored == 1).union(v for v, *_ in held)
+        deep, ((bounds, trips), *others) = deep_ways(ways), einsum.kinds(cut)
+        if not others:
+            yield Kind(bounds, trips, above, held if self.timed else (), deep=deep)
+        for homes in einsum.all_homes(above, deep) if others else ():
+            yield from einsum.unlike(cut, above, deep, homes, self.timed)
 
     def checked(self, einsum: Einsum, kind: Kind, *stated: Any) -> Corners:
         """What is left of a claim: nothing where a check takes too much, if others may do."""
@@ -379,9 +395,14 @@ class Edges:
             ported.append(math.ceil(sum(loads[kind] * Fraction(*port[kind]) for kind in ("read", "write"))))
         return int(max([cycles, *ported])) + visits * int(latency)
 
-    def least(self, j: int, cut: Cut, ways: Sequence[Way]) -> tuple[int, int]:
-        """Least energy and cycles of an Einsum with such ways, by claims on fewer shared loops as well."""
-        energy, cycles = self.together(j, cut, ways)
+    def least(self, j: int, cut: Cut, ways: Sequence[Way], is_open: bool = False) -> tuple[int, int]:
+        """Least energy and cycles of an Einsum with such ways, by claims on fewer shared loops as well.
+
+        These do not hold where it `is_open`: further loops may cut dimensions into unequal parts.
+        """
+        energy, cycles = self.together(j, cut, ways, is_open)
+        if is_open:
+            return energy, cycles
         above = frozenset(v for v, way in enumerate(ways) if way.stored == 1 or way.held)
         corners = self.coarser(self.cascade.einsums[j], cut, above, deep_ways(ways), ())
         shift = sum(way.energy for way in ways if way.held)
@@ -440,11 +461,10 @@ class Edges:
 
         Bandwidths, which all visits load together, do not count; whole vectors are rounded up for all.
         """
-        kinds = [*einsum.kinds(cut)]
-        spare, options = einsum.rounding() * (len(kinds) - 1), []
+        spare, options = einsum.rounding() * (sum(1 for _ in einsum.kinds(cut)) - 1), []
         for homes in einsum.all_homes(above, deep):
-            each = [Kind(*own, above, (), homes, self.timed, deep) for own in kinds]
-            known = [self.claims.get((einsum.key, kind), ()) for kind in each]
+            kinds = einsum.unlike(cut, above, deep, homes, self.timed)
+            known = [self.claims.get((einsum.key, kind), ()) for kind in kinds]
             options.append([[own for own in claims if has_room(own, left)] for claims in known])
         found: list[tuple[Any, Corners]] = []
         for room in sorted({own[0] for many in chain(*options) for own in many}, reverse=True):

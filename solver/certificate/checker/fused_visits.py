@@ -25,6 +25,7 @@ class Kind(NamedTuple):
     homes: Numbers | None = None  # on-chip levels that keep the outputs (None: any)
     loose: bool = False  # bandwidths are left out
     deep: Deep = ()  # what is stored in memories farther in
+    later: frozenset[int] = frozenset()  # dimensions along which visits of other extents come before
 
 
 UNLIMITED = {"bandwidths": dict.fromkeys(("read", "write", "shared")), "ports": []}
@@ -35,13 +36,17 @@ class Visits(Space):
 
     Dataspaces `above` the nests come from the on-chip memory, without room. Bandwidths carry the words of
     held tiles besides. Words of an output that an earlier visit has touched are not touched for the first
-    time: only the trips over its own dimensions bring new ones.
+    time: only the trips over its own dimensions bring new ones, and none where visits of other extents came
+    before that its dimensions do not tell apart.
     """
 
     def __init__(self, einsum: "Einsum", kind: Kind, doc: Json) -> None:
         super().__init__(doc)
         self.visits, self.outside = prod(kind.trips), kind.above.union(v for v, _ in kind.deep)
-        self.fresh = [prod(n for d, n in enumerate(kind.trips) if d in dims) for dims in einsum.dims]
+        self.fresh = [
+            0 if kind.later - dims else prod(n for d, n in enumerate(kind.trips) if d in dims)
+            for dims in einsum.dims
+        ]
         self.computes, self.arithmetic = self.computes * self.visits, self.arithmetic * self.visits
         self.latency = self.latency * self.visits
         most = max([self.computes, self.latency, *(space.most * self.visits for space in self.spaces)])
