@@ -543,8 +543,10 @@ class Paths:
         every = [self.cuttable(ctx, body.start, body.end, dims) for dims in body.classes]
         lists: list[list[Numbers | None]] = [[None] if own.is_plain else [*own.lists()] for own in every]
         for chosen in product(*lists):
-            ranges = tuple((own.tiles, trips) for own, trips in zip(every, chosen, strict=True))
-            yield from self.cells(label, ctx, body, every, ranges)
+            sliding = body._replace(trips=tuple(trips or () for trips in chosen))
+            if self.may_be(ctx, sliding):
+                ranges = tuple((own.tiles, trips) for own, trips in zip(every, chosen, strict=True))
+                yield from self.cells(label, ctx, body, every, ranges)
 
     def cells(
         self, label: Label, ctx: Context, body: Open, every: Sequence[Cuttable], ranges: Ranges
@@ -572,7 +574,7 @@ class Paths:
         lists = [chains(own.extent, tiles[0]) if trips is None else [trips] for own, (tiles, trips) in pairs]
         for chosen in product(*lists):
             own = body._replace(trips=chosen)
-            if any(chosen) and self.may_be(ctx, own):
+            if any(chosen):
                 yield from self.placed(label, ctx, own, nothing, whole)
 
     @remembered
