@@ -146,6 +146,7 @@ class Floors:
         spare = einsum.rounding() * (len(kinds) - 1)
         return max(0, free - spare), max(0, paid - spare), cycles
 
+    @remembered
     def of_kind(
         self, einsum: Einsum, deep: Deep, wanted: frozenset[int], bounds: Numbers, trips: Numbers
     ) -> Numbers:
