@@ -506,10 +506,6 @@ def _copy_cost(visits: Visits, place: int) -> EinsumCost:
         else 0
         for access in einsum.accesses
     }
-    passed = [level for level in levels[min(homes.values()) : max(homes.values())] if level.tolls]
-    if passed:
-        text = f"the copy `{einsum.name}` passes the toll `{passed[0].name}`, which is not modelled"
-        raise FusedMappingError(text, path.leaf)
     transfer = transfer_of(einsum.mapspace, homes)
     parts = (visits.extents(place, dim, depth).total() for dim in path_dims(path, depth))
     return EinsumCost(

@@ -316,8 +316,8 @@ class _Search:
         if not self.cascade.einsums[place].is_copy:
             return Step(place, (), self.space.stores.alone(place), None, (), ())
         cost = self.space.copies.transfer(place, {})
-        may_be = cost is not None and search.successors.may_write(place, {})
-        return Step(place, (), None, Choice(*cost, 0, None) if cost and may_be else None, (), ())
+        may_be = search.successors.may_write(place, {})
+        return Step(place, (), None, Choice(*cost, 0, None) if may_be else None, (), ())
 
     def _alone(self, best: _Best) -> _Outcome:
         """What Einsums alone come to that are mapped: each at its least cost, unless two costs matter."""

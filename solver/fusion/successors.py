@@ -70,7 +70,7 @@ class Successors:
             homes = {tile.tensor: tile.level for tile in (*label.stored, *stores)} | {einsum.copied: level}
             cost = self.space.copies.transfer(place, homes)
             room = self._room(label, stores, (), self.space.cuts(frames, place))
-            if cost is None or room is None or not self.may_write(place, homes):
+            if room is None or not self.may_write(place, homes):
                 continue
             energy, cycles = (own * times for own, times in zip(cost, einsum.times, strict=True))
             grown = replace(label, energy=label.energy + energy, cycles=label.cycles + cycles)

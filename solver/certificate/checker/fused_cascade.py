@@ -71,10 +71,8 @@ class Cascade:
         )
         self.readers = {t: own for t, own in read.items() if own}
         for number, room in enumerate(self.rooms, 1):
-            sizes = {size for size, _ in self.sizes(number)}
+            sizes = {*self.sizes(number)}
             need(room is None or sizes == {room}, "Einsums share the on-chip memories")
-        filled = any(least for _, least in self.sizes(1))
-        able(not filled, "the checker does not know a least utilization of the outermost on-chip memory")
         may_stay = [own["may_stay"] for own in doc["tensors"]]
         need(natural(may_stay), "memories have numbers")
         pairs = {t: [n for n in may_stay[t] if n in self.may_store(t)] for t in self.readers}
@@ -85,14 +83,13 @@ class Cascade:
             "the checker does not know constraints that order the loops outside of a store",
         )
 
-    def sizes(self, number: int) -> Iterator[tuple[int, int]]:
-        """Most and least words of an on-chip memory, Einsum by Einsum."""
+    def sizes(self, number: int) -> Iterator[int]:
+        """Most words of an on-chip memory, Einsum by Einsum."""
         need(
             all(len(e.levels) == len(self.rooms) for e in self.einsums), "Einsums share the on-chip memories"
         )
         for e in self.einsums:
-            node = e.space.nodes[e.levels[number - 1][0]]
-            yield node["most_size"], node["least_size"]
+            yield e.space.nodes[e.levels[number - 1][0]]["most_size"]
 
     @cached_property
     def known(self) -> list[int]:
@@ -107,8 +104,7 @@ class Cascade:
                 e.is_ordered(p) for e, own in zip(self.einsums, outside, strict=True) for p, _ in own.values()
             )
             alike = len({tuple((n, mesh) for n, (_, mesh) in own.items()) for own in outside}) == 1
-            sizes = {*self.sizes(number)}
-            if alike and not ordered and len(sizes) == 1 and not any(least for _, least in sizes):
+            if alike and not ordered and len({*self.sizes(number)}) == 1:
                 found.append(number)
         return found
 

@@ -18,7 +18,15 @@ from solver.certificate.checker.dataspaces import divisors
 from solver.certificate.checker.fused_cascade import Cascade
 from solver.certificate.checker.fused_einsums import Cut, Einsum, Rooms, Spread, vectors
 from solver.certificate.checker.fused_further import floor
-from solver.certificate.checker.fused_visits import UNLIMITED, Deep, HeldTile, Kind, Numbers, Visits
+from solver.certificate.checker.fused_visits import (
+    UNLIMITED,
+    Deep,
+    HeldTile,
+    Kind,
+    Numbers,
+    Visits,
+    satisfying,
+)
 from solver.certificate.checker.remainders import Space
 
 QUERIED = {"energy": "energy", "cycles": "latency"}
@@ -30,7 +38,7 @@ Claim = tuple[Any, Corners, tuple[Any, ...]]  # room, corners, and the claim tha
 Left = dict[tuple[Any, ...], Any]  # what is left of claims that were checked
 RoomLeft = tuple[Sequence[Any], Mapping[int, Any]]  # room of each memory, and loops by fanout
 VisitKind = tuple[Numbers, Numbers]  # bounds of visits, and how many there are
-Edge = tuple[Any, ...]  # of a path: Einsum, cut, ways, held tiles, room
+Edge = tuple[Any, ...]  # of a path: Einsum, cut, ways, held tiles, room, least words of own tiles
 Posed = Callable[[Kind], Json]
 Settled = tuple[list[Claim], Any]  # claims that hold for further shared loops, and an array of their trips
 
@@ -205,8 +213,10 @@ class Edges:
         for key, own in left.items():
             if key[0] == "learned":
                 self.claims[key[1:3]].append((key[3], own, (None, *key[2:], ((), ()), own, True)))
-        for own in self.claims.values():
-            own.sort(key=lambda claim: -claim[0])
+        self.filled: dict[tuple[Any, ...], list[Kind]] = defaultdict(list)
+        for (key, kind), claims in self.claims.items():
+            claims.sort(key=lambda claim: -claim[0])
+            self.filled[key, kind._replace(fills=())].append(kind)
 
     def add(self, einsum: Einsum, claim: Json) -> None:
         """Add a claim, well formed."""
@@ -222,23 +232,24 @@ class Edges:
         )
         need(room is not None or self.cascade.usable == inf, "claims state their space")
         homes = homes if homes is None else tuple(sorted(homes))
-        deep, rooms = deep_of(self.cascade, einsum, claim), rooms_of(self.cascade, claim)
+        deep, rooms = deep_of(self.cascade, einsum, claim), rooms_of(self.cascade, claim["rooms"], 2)
+        fills = rooms_of(self.cascade, claim["fills"], 1)
         limited = rooms, shares_of(einsum, claim)
         need(not above & dict(deep).keys(), "no tile is both above the nests and stored farther in")
         visits, held = visits_of(einsum, claim), held if self.timed else ()
         later, dims = claim["later"], range(len(einsum.bounds))
         need(all(type(d) is int and d in dims for d in later), "claims are about dimensions")
-        kind = Kind(*visits, above, held, homes, claim["loose"], deep, frozenset(later))
+        kind = Kind(*visits, above, held, homes, claim["loose"], deep, frozenset(later), fills)
         most = inf if room is None else room
         # What is stored farther in may be moved by further shared loops, but not by private ones.
-        ruled = claim["ruled"] and (bool(deep) or einsum.is_any or not self.is_free(einsum))
-        if claim["ruled"] or einsum.doc_for(kind)["factors"] == "any":
+        ruled = claim["ruled"] and (bool(deep or fills) or einsum.is_any or not self.is_free(einsum))
+        if claim["ruled"] or fills or einsum.doc_for(kind)["factors"] == "any":
             own = self.left.get((einsum.key, kind, room, limited, corners, True), corners)
             self.claims[einsum.key, kind].append((most, own, (einsum, kind, room, limited, own, True)))
         corners = self.left.get((einsum.key, kind, room, limited, corners, ruled), corners)
         stated = einsum, kind, room, limited, corners, ruled
         is_even = [a * b for a, b in zip(kind.bounds, kind.trips, strict=True)] == einsum.bounds
-        is_even = is_even and homes is None and not kind.loose and not later
+        is_even = is_even and homes is None and not (kind.loose or later or fills)
         is_whole = most >= self.cascade.usable and not any(limited)
         if is_even and not ruled:
             self.settled[einsum.key, above, deep, is_whole].append((most, corners, stated))
@@ -260,8 +271,8 @@ class Edges:
     def learn(self, edges: Iterable[Edge], refute: Refute) -> bool:
         """Find what edges of a path with remainders cost, first with all of the room; whether any is new."""
         is_new = False
-        for j, cut, ways, held, room in edges:
-            for kind in self.visits(self.cascade.einsums[j], cut, ways, held):
+        for j, cut, ways, held, room, fills in edges:
+            for kind in self.visits(self.cascade.einsums[j], cut, ways, held, fills):
                 is_new |= self.looked_at(self.cascade.einsums[j], kind, room, refute)
         return is_new
 
@@ -280,13 +291,13 @@ class Edges:
         return True
 
     def visits(
-        self, einsum: Einsum, cut: Cut, ways: Sequence[Way], held: tuple[HeldTile, ...]
+        self, einsum: Einsum, cut: Cut, ways: Sequence[Way], held: tuple[HeldTile, ...], fills: Rooms
     ) -> Iterator[Kind]:
         """Yield the kinds of visits that claims are about, with the outputs at each home if they differ."""
         above = frozenset(v for v, way in enumerate(ways) if way.stored == 1).union(v for v, *_ in held)
         deep, ((bounds, trips), *others) = deep_ways(ways), einsum.kinds(cut)
         if not others:
-            yield Kind(bounds, trips, above, held if self.timed else (), deep=deep)
+            yield Kind(bounds, trips, above, held if self.timed else (), deep=deep, fills=fills)
         for homes in einsum.all_homes(above, deep) if others else ():
             yield from einsum.unlike(cut, above, deep, homes, self.timed)
 
@@ -320,13 +331,14 @@ class Edges:
             energy = least(problem, einsum, kind, refute, energy=energy)
             cycles = least(problem, einsum, kind, refute, cycles=cycles) if energy < inf else inf
             return ((energy, cycles),) if energy < inf else ()
-        space = Visits(einsum, kind, problem(kind))
+        doc = problem(kind)
         ends = [(inf if not corners else corners[0][0], inf)]
         ends += [(other[0], own[1]) for own, other in pairwise(corners)]
         ends += [(inf, corners[-1][1])] if corners else []
         for energy, cycles in ends:
             if energy and cycles:
-                found = refute(space, Query(energy=energy - 1, latency=cycles - 1))
+                query = Query(energy=energy - 1, latency=cycles - 1)
+                found = satisfying(einsum, kind, doc, query, refute)
                 what = f"{corners} (energy, cycles) in {prod(kind.trips):,} visits"
                 need(not found, f"Einsum {einsum.number} costs at least {what}")
         return corners
@@ -410,18 +422,26 @@ class Edges:
         return max(energy, corners[0][0] + shift), max(cycles, corners[-1][1])
 
     def choices(
-        self, j: int, cut: Cut, ways: Sequence[Way], held: tuple[HeldTile, ...], left: RoomLeft
+        self,
+        j: int,
+        cut: Cut,
+        ways: Sequence[Way],
+        held: tuple[HeldTile, ...],
+        left: RoomLeft,
+        fills: Rooms = (),
     ) -> list[tuple[int, int, int]]:
         """Energy, cycles and room of own tiles: each mapping has all three of some choice at least.
 
         What is `left`: room of each on-chip memory, and how fanouts spread what is stored, if that is known.
+        Own tiles have to take so many words as `fills` says.
         """
         einsum, deep = self.cascade.einsums[j], deep_ways(ways)
         energy, cycles = self.together(j, cut, ways)
         above = frozenset(v for v, way in enumerate(ways) if way.stored == 1).union(v for v, *_ in held)
         shift, needed = einsum.shift_energy(held), einsum.least_words(above.union(v for v, _ in deep))
+        needed = max(needed, dict(fills).get(1, 0))
         closed = joint([(energy - shift, cycles)], self.coarser(einsum, cut, above, deep, held))
-        claims = self.claims_on(einsum, cut, above, deep, held if self.timed else (), left)
+        claims = self.claims_on(einsum, cut, above, deep, held if self.timed else (), left, fills)
         found, rooms = [], [*(room for room, _ in claims), -1]
         if not claims or claims[0][0] < self.cascade.usable:
             found += [(own, max(rooms[0] + 1, needed)) for own in closed]
@@ -437,13 +457,14 @@ class Edges:
         deep: Deep,
         held: tuple[HeldTile, ...],
         left: RoomLeft,
+        fills: Rooms,
     ) -> list[tuple[Any, Corners]]:
         """Corners of all mappings of an edge, by falling room; words of held tiles only take more cycles."""
         ((bounds, trips), *others) = einsum.kinds(cut)
         if others:
-            return self.joined(einsum, cut, above, deep, left)
+            return self.joined(einsum, cut, above, deep, left, fills)
         kinds = [Kind(bounds, trips, above, own, deep=deep) for own in dict.fromkeys((held, ()))]
-        known = [*chain.from_iterable(self.claims.get((einsum.key, kind), ()) for kind in kinds)]
+        known = [*chain.from_iterable(self.claims_with(einsum, kind, fills) for kind in kinds)]
         known += further(self.narrower((einsum.key, above, deep, False)), trips, held)
         claims = sorted((own for own in known if has_room(own, left)), key=lambda claim: -claim[0])
         for *_, stated in claims:
@@ -455,17 +476,36 @@ class Edges:
             found[room] = reduce(joint, least.values())
         return [*found.items()]
 
+    def claims_with(self, einsum: Einsum, kind: Kind, fills: Rooms) -> Iterator[Claim]:
+        """Yield claims on visits whose own tiles take so many words of memories: on those that take fewer."""
+        words = dict(fills)
+        for own in self.filled.get((einsum.key, kind), ()):
+            if all(least <= words.get(n, 0) for n, least in own.fills):
+                yield from self.claims[einsum.key, own]
+
     def joined(
-        self, einsum: Einsum, cut: Cut, above: frozenset[int], deep: Deep, left: RoomLeft
+        self,
+        einsum: Einsum,
+        cut: Cut,
+        above: frozenset[int],
+        deep: Deep,
+        left: RoomLeft,
+        fills: Rooms,
     ) -> list[tuple[Any, Corners]]:
         """Corners of visits that differ: the sum over their kinds, with the output in common memories.
 
-        Bandwidths, which all visits load together, do not count; whole vectors are rounded up for all.
+        Bandwidths, which all visits load together, do not count; whole vectors are rounded up for all. The
+        tiles of visits of some kind have to fill each memory.
         """
-        spare, options = einsum.rounding() * (sum(1 for _ in einsum.kinds(cut)) - 1), []
-        for homes in einsum.all_homes(above, deep):
-            kinds = einsum.unlike(cut, above, deep, homes, self.timed)
-            known = [self.claims.get((einsum.key, kind), ()) for kind in kinds]
+        kinds = [*einsum.unlike(cut, above, deep)]
+        spare, options = einsum.rounding() * (len(kinds) - 1), []
+        large = product(range(len(kinds)), repeat=len(fills))
+        for homes, at in product(einsum.all_homes(above, deep), large):
+            each = [kind._replace(homes=homes, loose=self.timed) for kind in kinds]
+            shares = [
+                tuple(own for own, k in zip(fills, at, strict=True) if k == n) for n in range(len(each))
+            ]
+            known = [self.claims_with(einsum, *own) for own in zip(each, shares, strict=True)]
             options.append([[own for own in claims if has_room(own, left)] for claims in known])
         found: list[tuple[Any, Corners]] = []
         for room in sorted({own[0] for many in chain(*options) for own in many}, reverse=True):
@@ -478,7 +518,8 @@ class Edges:
         """Least energy and cycles of all kinds of visits with some room; None if one has no mapping."""
         energy = cycles = 0
         for many in claims:
-            fitting = {stated[3]: (corners, stated) for most, corners, stated in many if most >= room}
+            fits = [(stated, corners) for most, corners, stated in many if most >= room]
+            fitting = {(stated[1], stated[3]): (corners, stated) for stated, corners in fits}
             if not fitting:
                 continue
             for _, stated in fitting.values():
@@ -549,14 +590,15 @@ def least(problem: Posed, einsum: Einsum, kind: Kind, refute: Refute, **claimed:
     With perfect factors these may be the outermost private loops: then it holds or not. With remainders, it
     is looked at for all of them together, or for each way to cut, if there are few. `problem` makes one.
     """
-    space, (most,) = Visits(einsum, kind, problem(kind)), claimed.values()
-    if space.any:
+    doc, (most,) = problem(kind), claimed.values()
+    if doc["factors"] == "any":
+        space = Visits(einsum, kind, doc)
         found = floor(space, **claimed, is_further=True)
         if found == most or not is_small(space):
             return found
         return max(found, least_of_cuts(problem, einsum, kind, refute, claimed))
     query = Query(**{QUERIED[key]: most - 1 for key in claimed})
-    holds = not most or not refute(space, query)
+    holds = not most or not satisfying(einsum, kind, doc, query, refute)
     what = f"{most:,} {'units of energy' if 'energy' in claimed else 'cycles'}"
     need(holds, f"Einsum {einsum.number} costs at least {what} with all its tiles on chip")
     return most
@@ -645,9 +687,9 @@ def deep_of(cascade: Cascade, einsum: Einsum, claim: Json) -> Deep:
     return deep
 
 
-def rooms_of(cascade: Cascade, claim: Json) -> Rooms:
-    """Room that a claim leaves of memories farther in, by number."""
-    rooms, numbers = tuple(map(tuple, claim["rooms"])), range(2, len(cascade.rooms) + 1)
+def rooms_of(cascade: Cascade, pairs: Json, first: int) -> Rooms:
+    """Words of on-chip memories that a claim is about, by number, from a `first` one on."""
+    rooms, numbers = tuple(map(tuple, pairs)), range(first, len(cascade.rooms) + 1)
     whole = all(len(own) == 2 and {*map(type, own)} == {int} and own[1] >= 0 for own in rooms)
     need(whole and [n for n, _ in rooms] == sorted({n for n, _ in rooms}), "rooms have numbers, in order")
     need(all(n in numbers for n, _ in rooms), "rooms are those of on-chip memories")
@@ -735,4 +777,6 @@ def unruled(einsum: Einsum, doc: Json) -> Json:
     keep = ([[number[p] for p in kept] for kept in own["keep"]] for own in doc["dataspaces"])
     spaces = [{**own, "keep": sets} for own, sets in zip(doc["dataspaces"], keep, strict=True)]
     doc = {**doc, "nodes": nodes, "dataspaces": spaces}
+    if "free_order" in doc:
+        doc["free_order"] = [number[p] for p in doc["free_order"]]
     return {**doc, "memories": memories} if memories else doc

@@ -14,7 +14,6 @@ from solver.certificate.checker.claims import (
     EXACT,
     Json,
     Levels,
-    Loops,
     Mask,
     able,
     natural,
@@ -22,13 +21,20 @@ from solver.certificate.checker.claims import (
     remembered,
 )
 from solver.certificate.checker.dataspaces import divisors
-from solver.certificate.checker.fused_visits import UNLIMITED, Deep, HeldTile, Kind, Numbers, Visits
+from solver.certificate.checker.fused_visits import (
+    UNLIMITED,
+    Deep,
+    HeldTile,
+    Kind,
+    Numbers,
+    Visits,
+    in_any_order,
+)
 from solver.certificate.checker.remainders import Access, Bandwidth, Nest, Space
 
 Cut = tuple[tuple[tuple[int, int], ...], ...]  # per dimension the extents of parts, and how many there are
 Rooms = tuple[tuple[int, int], ...]  # numbers of memories, and their room
 Spread = tuple[tuple[int, tuple[tuple[int, int], ...]], ...]  # by fanout, spatial loops
-Read = tuple[list[dict[int, int]], Mask]
 
 
 class Einsum:
@@ -42,7 +48,7 @@ class Einsum:
         need(counting in {"exact", "accelforge"}, "the counting rule is exact or accelforge")
         need(self.doc["factors"] in {"perfect", "any"}, "loops have factors of a known kind")
         self.is_any = self.doc["factors"] == "any"
-        self.space = Space(self.doc)
+        self.space, self.is_free = Space(self.doc), "free_order" in self.doc
         able(
             self.space.rules.are_spatial,
             "the checker knows only constraints on factors of fanouts in fused mappings",
@@ -143,17 +149,26 @@ class Einsum:
             yield Kind(bounds, trips, above, (), homes, loose, deep, later)
 
     @remembered
-    def transfer(self, levels: Numbers) -> tuple[int, int] | None:
-        """Energy and cycles of a copy whose tensors lie in such memories, 0 for the outermost one; or None.
+    def transfer(self, levels: Numbers) -> tuple[int, int]:
+        """Energy and cycles of a copy whose tensors lie in such memories, 0 for the outermost one.
 
-        Each word moves once: it is read where the source lies, and filled or updated where a copy does. All
-        instances of memories that leak while one is in use do so. Words do not pass tolls.
+        Each word moves once: it is read where the source lies, and filled or updated where a copy does. It
+        pays once at each toll between: inwards what its source pays, outwards what a copy outside pays. All
+        instances of memories that leak while one is in use do so.
         """
         at = [self.levels[level - 1][0] if level else 0 for level in levels]
-        if any(min(at) <= p < max(at) for p in self.tolled):
-            return None
-        source = at[self.writes.index(False)]
-        moves: dict[int, dict[Access, int]] = {p: {} for p in at}
+        reading = self.writes.index(False)
+        source = at[reading]
+        moves: dict[int, dict[Access, int]] = {p: {} for p in {*at} | self.tolled}
+        for p in (own for own in self.tolled if source < own < max(at)):
+            if self.space.at[p][reading]["toll"][0]:
+                moves[p][Access(reading, p, p, "read", False)] = self.box(reading, self.bounds)
+        for p in (own for own in self.tolled if own < source):
+            passing = [v for v, own in enumerate(at) if own < p and self.space.at[p][v]["toll"][1]]
+            words = {v: self.box(v, self.bounds) for v in passing}
+            if words:
+                v = max(words, key=words.__getitem__)
+                moves[p][Access(v, p, p, "update", False)] = words[v]
         for v, p in enumerate(at):
             way = ("fill" if p > source else "update") if self.writes[v] else "read"
             if {*at} != {source} and (p != source or not self.writes[v]):
@@ -220,6 +235,8 @@ class Einsum:
             elif kind.loose:
                 node.update(UNLIMITED)
         nodes[0] |= {"least_size": 0, "most_size": huge}
+        for n, p in ((n, p) for n, places in enumerate(self.levels, 1) for p in places):
+            nodes[p]["least_size"] = dict(kind.fills).get(n, 0)
         for p in self.places:
             sizes = [
                 {**own, "size": 0 if v in kind.above else own["size"]}
@@ -383,15 +400,11 @@ class Einsum:
         )
         return sum(sizes)
 
-    def own_words(self, level: int, loops: Loops, mask: Mask, kind: Kind) -> int:
-        """Room of an on-chip memory that the tiles of a nest take."""
-        total = 0
-        for p in self.levels[level - 1]:
-            whole = [prod(own.get(d, 1) for own in loops[p:]) for d in range(len(self.bounds))]
-            extent = [*map(min, whole, kind.bounds)]
-            kept = [v for v, own in enumerate(mask) if p in own and self.level_of(v, kind) != level]
-            total += sum(self.box(v, extent) * self.space.at[p][v]["size"] for v in kept)
-        return total
+    @cached_property
+    def fills(self) -> dict[int, int]:
+        """Least words of its tiles in on-chip memories, by number, where that is more than none."""
+        least = ((n, self.space.nodes[own[0]]["least_size"]) for n, own in enumerate(self.levels, 1))
+        return {} if self.is_copy else {n: words for n, words in least if words}
 
     def price(
         self, cut: Cut, above: frozenset[int], deep: Deep, held: tuple[HeldTile, ...], nests: Sequence[Json]
@@ -400,25 +413,43 @@ class Einsum:
         given = {self.bounds_of(own): own for own in nests}
         need(len(given) == len(nests) == sum(1 for _ in self.kinds(cut)), "each kind of visits has a nest")
         edges: list[Visits] = []
-        read: list[Read] = []
+        read: list[tuple[Nest, Mask]] = []
         rooms, homes = [0] * len(self.levels), set()
         for kind in self.unlike(cut, above, deep):
             need(kind.bounds in given, "each kind of visits has a nest")
+            able(
+                not (edges and self.is_free), "the checker knows unequal visits only in the order of memories"
+            )
             own_held = () if edges else held
-            edge = Visits(self, kind._replace(held=own_held), self.visit(kind, None))
-            loops, mask = edge.read(given[kind.bounds])
-            need(not edge.rules.broken(loops, mask), "the nests satisfy all user-defined constraints")
-            own = [self.own_words(n, loops, mask, kind) for n, _ in enumerate(rooms, 1)]
+            edge, loops, mask = self.read(kind._replace(held=own_held), given[kind.bounds])
+            nest = Nest(edge, loops)
+            taken = edge.taken(nest, mask)
+            own = [taken[edge.home[edge.place_of[places[0]]]] for places in self.levels]
             rooms = [*map(max, rooms, own)]
             homes.add(tuple((v, *mask[v]) for v, own in enumerate(self.writes) if own))
             edges.append(edge)
-            read.append((loops, mask))
+            read.append((nest, mask))
         need(len(homes) == 1, "all visits keep the outputs in the same memories")
         total = Together(edges[0])
-        for edge, (loops, mask) in zip(edges, read, strict=True):
-            total.add(edge, Nest(edge, loops), mask)
+        for edge, (nest, mask) in zip(edges, read, strict=True):
+            total.add(edge, nest, mask)
         energy = total.energy + sum(edge.arithmetic for edge in edges) + self.shift_energy(held)
         return energy, math.ceil(total.busy) + sum(edge.latency for edge in edges), rooms
+
+    def read(self, kind: Kind, nest: Json) -> tuple[Visits, list[dict[int, int]], Mask]:
+        """The visits that a nest is for, its loops, and what it keeps."""
+        doc, own = self.visit(kind, None), {key: nest[key] for key in nest if key != "bounds"}
+        if self.is_free:
+            found: tuple[Visits, list[dict[int, int]], Mask] = in_any_order(self, kind, doc).read(own)
+            return found
+        edge = Visits(self, kind, doc)
+        loops, mask = edge.read(own)
+        need(not edge.rules.broken(loops, mask), "the nests satisfy all user-defined constraints")
+        return edge, loops, mask
+
+    def across(self, nest: Json, number: int) -> Any:
+        """The loops of a fanout."""
+        return nest["spatial"][number] if self.is_free else nest["loops"][self.space.fans[number]]
 
     def bounds_of(self, nest: Json) -> Numbers:
         """The bounds of the visits that a nest is for."""

@@ -62,12 +62,23 @@ class Room(NamedTuple):
     parted: bool = False
 
 
+class Waiting(NamedTuple):
+    """A stored tensor."""
+
+    tensor: int
+    bodies: int  # open ones around
+    words: int
+    memory: int
+    spread: Shared | None = None
+    fill: Any = inf  # at most what it takes of one instance
+
+
 class Label(NamedTuple):
     """A path so far."""
 
     energy: Any
     cycles: Any
-    stored: frozenset[tuple[Any, ...]]  # tensor, open bodies, words, memory, spread or None
+    stored: frozenset[Waiting]
     rooms: tuple[Room, ...]  # per open body
     path: tuple[Any, ...] = ()  # the path before, and its last edge
 
@@ -84,7 +95,8 @@ class Paths:
     """The dynamic program: the least value of all paths through the cuts of a cascade, by bounds on edges.
 
     `rest` are least energy and cycles from each cut on. How tensors are spread over the instances of memories
-    is left open, or told apart, if it `is_spread`.
+    is left open, or told apart, if it `is_spread`. Tiles may be as small as they like, or have to fill
+    memories, if it `is_filled`: then larger ones than necessary may help.
     """
 
     def __init__(
@@ -95,9 +107,11 @@ class Paths:
         limit: int | float,
         most: int = MOST_LABELS,
         is_spread: bool = False,
+        is_filled: bool = False,
     ) -> None:
         self.cascade, self.edges, self.objective, self.limit = cascade, edges, objective, limit
-        self.count, self.looks_left, self.is_spread = len(cascade.einsums), most, is_spread
+        self.count, self.looks_left = len(cascade.einsums), most
+        self.is_spread, self.is_filled = is_spread, is_filled
         self.rest: list[tuple[Any, Any]] = [(0, 0)] * (self.count + 1)
         self.open_edges: list[Edge] = []  # of the least path below the limit
 
@@ -145,7 +159,7 @@ class Paths:
         }
         for chosen in product(*((*storable[t], *((0,) if t in passing else ())) for t in crossing)):
             stored = frozenset(
-                (t, 0, 0, level, None) for t, level in zip(crossing, chosen, strict=True) if level
+                Waiting(t, 0, 0, level) for t, level in zip(crossing, chosen, strict=True) if level
             )
             for stop, label in self.children(Label(0, 0, stored, ()), place, self.count, ()):
                 self.limit = min(self.limit, self.worth(label, stop))
@@ -212,7 +226,9 @@ class Paths:
     def ended(self, label: Label, stop: int, ctx: Context) -> Iterator[tuple[int, Label]]:
         """Yield the label after a part of the innermost body, if it is still worth a look."""
         users = self.cascade.users
-        kept = frozenset(own for own in label.stored if own[1] < len(ctx) or users[own[0]][-1] >= stop)
+        kept = frozenset(
+            own for own in label.stored if own.bodies < len(ctx) or users[own.tensor][-1] >= stop
+        )
         label = label._replace(stored=kept)
         if not self.reaches(label, stop, ctx):
             yield stop, label
@@ -258,7 +274,8 @@ class Paths:
         ways = [[(n, own) for n in storable[t] for own in self.spreads(t, n, ctx)] for t in free]
         for chosen in product(*([*own, None] for own in ways)):
             tensors = [(t, *way) for t, way in zip(free, chosen, strict=True) if way]
-            yield self.storing(label, tensors, ctx) if tensors else label
+            for places in product(*(self.store_places(t, n, ctx) for t, n, _ in tensors)):
+                yield self.storing(label, zip(tensors, places, strict=True), ctx) if tensors else label
 
     @remembered
     def spreads(self, tensor: int, level: int, ctx: Context) -> list[Shared | None]:
@@ -282,21 +299,46 @@ class Paths:
             ]
         return [own for own, _ in found]
 
-    def storing(self, label: Label, tensors: Iterable[tuple[int, int, Shared | None]], ctx: Context) -> Label:
-        """The label with some tensors stored, below as many loops as may be.
+    def storing(
+        self,
+        label: Label,
+        tensors: Iterable[tuple[tuple[int, int, Shared | None], tuple[int | None, Above]]],
+        ctx: Context,
+    ) -> Label:
+        """The label with some tensors stored, each at a place.
 
-        What keeps an overlap may lie above some loops of an open body: then it takes room in all of that. In
-        memories farther in it counts as soon as it is written, which is no more.
+        It may lie above some loops of an open body: then it takes room in all of that. In memories farther in
+        it counts as soon as it is written, which is no more.
         """
         words, rooms = [], list(label.rooms)
-        for t, memory, spread in tensors:
-            level, loops = self.deepest(t, ctx)
+        for (t, memory, spread), (level, loops) in tensors:
             room = self.cascade.stored_words(t, loops, memory, spread)
+            fill = self.cascade.stored_words(t, loops, memory, spread or ()) if self.is_filled else inf
             if level is not None and memory == 1 and t not in self.cascade.family:
                 rooms[level] = rooms[level]._replace(held=rooms[level].held + room)
                 room = 0
-            words.append((t, len(ctx), room, memory, spread))
+            words.append(Waiting(t, len(ctx), room, memory, spread, fill))
         return label._replace(stored=label.stored.union(words), rooms=tuple(rooms))
+
+    @remembered
+    def store_places(self, tensor: int, memory: int, ctx: Context) -> list[tuple[int | None, Above]]:
+        """Where a tensor may lie: below as many loops as may be, unless a larger tile may help to fill a memory.
+
+        Then also farther out, as the body above whose loops it lies and the loops that are above it. Copies
+        and what they copy lie below as many loops as may be in any case.
+        """
+        found = [self.deepest(tensor, ctx)]
+        filled = any(memory in own.fills for own in self.cascade.einsums)
+        if not self.is_filled or not filled or tensor in self.cascade.family:
+            return found
+        words = [self.cascade.stored_words(tensor, found[0][1], memory)]
+        spots = [(level, at) for level, body in enumerate(ctx) for at in body.places]
+        for level, above in ((level, self.loops_above(ctx, level, at)) for level, at in reversed(spots)):
+            more = self.cascade.stored_words(tensor, above, memory)
+            if more > words[-1] and self.cascade.keeps(tensor, above):
+                found.append((level, above))
+                words.append(more)
+        return found
 
     @remembered
     def deepest(self, tensor: int, ctx: Context) -> tuple[int | None, Above]:
@@ -317,11 +359,11 @@ class Paths:
         if einsum.is_copy:
             yield from self.copied(label, einsum)
             return
-        levels, cut = {t: memory for t, _, _, memory, _ in label.stored}, self.cut(j, ctx)
+        levels, cut = {own.tensor: own.memory for own in label.stored}, self.cut(j, ctx)
         left, shares = self.unwaiting(label), self.shares(label, einsum, self.left_of(j, ctx))
         if min(left) < 0 or shares is None:
             return
-        waiting = self.waiting(label, 1)
+        waiting, unfilled = self.waiting(label, 1), self.unfilled(label, einsum)
         ways: list[list[tuple[Any, Way]]] = [
             [(None, Way(stored=levels[t]))]
             if t in levels
@@ -335,9 +377,22 @@ class Paths:
                 continue
             spots = {v: level for v, (level, _) in enumerate(chosen) if level is not None}
             tiles = tuple(einsum.held(v, spots[v][1]) for v in spots)
-            options = self.edges.choices(j, cut, [way for _, way in chosen], tiles, (left, shares))
-            edge = einsum.number, cut, tuple(way for _, way in chosen), tiles, left[0] - held_words(rooms)
+            fills = {n: words - (n == 1) * sum(own for _, own, _ in held) for n, words in unfilled.items()}
+            if any(words > left[n - 1] for n, words in fills.items()):
+                continue
+            least = tuple((n, words) for n, words in sorted(fills.items()) if words > 0)
+            options = self.edges.choices(j, cut, [way for _, way in chosen], tiles, (left, shares), least)
+            room = left[0] - held_words(rooms)
+            edge = einsum.number, cut, tuple(way for _, way in chosen), tiles, room, least
             yield from self.priced(label._replace(path=(label.path, edge)), rooms, waiting, einsum, options)
+
+    def unfilled(self, label: Label, einsum: Einsum) -> dict[int, Any]:
+        """Words of memories that an Einsum has to take besides the stored tensors that it accesses."""
+        if not self.is_filled:
+            return {}
+        own = [tile for tile in label.stored if tile.tensor in einsum.tensors]
+        taken = {n: sum(tile.fill for tile in own if tile.memory == n) for n in einsum.fills}
+        return {n: words - taken[n] for n, words in einsum.fills.items()}
 
     def unwaiting(self, label: Label) -> list[Any]:
         """Room of each on-chip memory but for what waits there."""
@@ -345,15 +400,15 @@ class Paths:
 
     def waiting(self, label: Label, memory: int) -> int:
         """Words of an on-chip memory that wait."""
-        tiles = ((t, words) for t, _, words, own, _ in label.stored if own == memory)
+        tiles = ((own.tensor, own.words) for own in label.stored if own.memory == memory)
         return self.cascade.together(tiles)
 
     def copied(self, label: Label, einsum: Einsum) -> Iterator[Label]:
         """Yield the label with a copy, if it may move what it copies."""
-        stored = {t: memory for t, _, _, memory, _ in label.stored}
+        stored = {own.tensor: own.memory for own in label.stored}
         levels = tuple(stored.get(t, 0) for t in einsum.tensors)
-        cost = einsum.transfer(levels) if einsum.may_lie(levels) else None
-        if cost is not None and min(self.unwaiting(label)) >= 0:
+        if einsum.may_lie(levels) and min(self.unwaiting(label)) >= 0:
+            cost = einsum.transfer(levels)
             energy, cycles = cost[0] * einsum.times, cost[1] * einsum.cycle_times
             yield label._replace(energy=label.energy + energy, cycles=label.cycles + cycles)
 
@@ -361,7 +416,7 @@ class Paths:
     def shares(cls, label: Label, einsum: Einsum, left_of: Sequence[int]) -> dict[int, Any] | None:
         """Loops of an Einsum that spread what is stored, by fanout; None if there are none that do."""
         found: dict[int, Any] = {}
-        spreads = {t: own for t, _, _, *own in label.stored}
+        spreads = {own.tensor: (own.memory, own.spread) for own in label.stored}
         tiles = [(v, *spreads[t]) for v, t in enumerate(einsum.tensors) if t in spreads]
         for v, memory, spread in (own for own in tiles if own[2] is not None):
             loops = cls.spreading(einsum, v, memory, spread, left_of)
@@ -453,10 +508,15 @@ class Paths:
 
     @remembered
     def kinds(self, j: int, v: int, start: int, end: int) -> tuple[set[int], set[int]]:
-        """Classes of a body's loops that move a tile, and those that bring words of it again."""
+        """Classes of a body's loops that move a tile, and those below which it is better off.
+
+        These bring words of it again, unless the tile may help to fill a memory: it is larger above any loop.
+        """
         einsum, classes = self.cascade.einsums[j], self.cascade.classes(start, end) or ()
         dims = [own[j - start] for own in classes]
         moving = {c for c, d in enumerate(dims) if d in einsum.dims[v]}
+        if self.is_filled:
+            return moving, {*range(len(dims))}
         return moving, {c for c, d in enumerate(dims) if d not in einsum.dims[v] or d in einsum.windowed[v]}
 
     # Loops
@@ -672,7 +732,8 @@ class Paths:
     @remembered
     def every_kind(self, start: int, end: int) -> set[tuple[frozenset[int], frozenset[int]]]:
         """Kinds of all tiles that may be held."""
-        tiles = ((j, v) for j in range(start, end) for v in self.cascade.einsums[j].stay)
+        own = {j: self.cascade.einsums[j] for j in range(start, end)}
+        tiles = ((j, v) for j, e in own.items() for v in (range(len(e.dims)) if self.is_filled else e.stay))
         kinds = (self.kinds(j, v, start, end) for j, v in tiles)
         return {(frozenset(moving), frozenset(again)) for moving, again in kinds}
 

@@ -150,6 +150,11 @@ class Tree:
                     taken <= self.cascade.room(number),
                     f"the tiles fit the on-chip memories while Einsum {j} runs",
                 )
+                filled = words + self.filled(spreads, j, number)
+                need(
+                    filled >= self.einsums[j].fills.get(number, 0),
+                    f"the tiles of Einsum {j} fill the on-chip memories as far as they have to",
+                )
             einsum = self.einsums[j]
             energy += cost[0] * einsum.times
             cycles += cost[1] * einsum.cycle_times
@@ -161,10 +166,8 @@ class Tree:
         if einsum.is_copy:
             need(not leaf.held and not leaf.nests, "copies have no nest")
             places = tuple(self.stored[t].level if t in self.stored else 0 for t in einsum.tensors)
-            cost = einsum.transfer(places) if einsum.may_lie(places) else None
-            need(cost is not None, "copies move words between memories that may have them")
-            assert cost is not None
-            return [0] * len(self.cascade.rooms), cost
+            need(einsum.may_lie(places), "copies move words between memories that may have them")
+            return [0] * len(self.cascade.rooms), einsum.transfer(places)
         need(natural(leaf.held) and len({v for v, _ in leaf.held}) == len(leaf.held), "tiles are held once")
         held = []
         for v, depth in leaf.held:
@@ -218,7 +221,7 @@ class Tree:
             lone, fans = e.lone(v), e.outside(level)
             for nest in self.paths[e.number].leaf.nests:
                 bounds = e.bounds_of(nest)
-                loops = ((n, d, count) for n, (p, _) in fans.items() for d, count in nest["loops"][p])
+                loops = ((n, d, count) for n in fans for d, count in e.across(nest, n))
                 found.add(tuple((n, lone.get(d), count, bounds[d]) for n, d, count in loops))
         need(len(found) == 1, "all Einsums spread a stored tensor alike")
         (spread,) = found
@@ -228,11 +231,8 @@ class Tree:
         """Room of a memory that held and stored tiles take while an Einsum runs."""
         total = 0
         for i, path in enumerate(self.paths) if number == 1 else ():
-            einsum, later = self.einsums[i], self.shared(i, j)
-            for v, depth in path.leaf.held:
-                words = einsum.tile(v, self.cascade.cut(i, path.loops[:depth]))
-                words *= einsum.space.at[einsum.home][v]["size"]
-                total += words if i == j or later > depth else 0
+            later = self.shared(i, j)
+            total += sum(self.held_words(i, *own) for own in path.leaf.held if i == j or later > own[1])
         largest: Counter[int] = Counter()
         for t, (depth, level) in self.stored.items():
             users = self.cascade.users[t]
@@ -241,6 +241,22 @@ class Tree:
                 words = self.cascade.stored_words(t, self.loops_above(t), number, spreads[t])
                 largest[self.roots[t]] = max(words, largest[self.roots[t]])
         return total + largest.total()
+
+    def held_words(self, j: int, v: int, depth: int) -> int:
+        """Room of a tile that an Einsum holds below some shared loops."""
+        einsum = self.einsums[j]
+        words = einsum.tile(v, self.cascade.cut(j, self.paths[j].loops[:depth]))
+        return words * int(einsum.space.at[einsum.home][v]["size"])
+
+    def filled(self, spreads: Mapping[int, Shared], j: int, number: int) -> int:
+        """Room of a memory that the tiles take which an Einsum holds, and the stored ones that it accesses."""
+        held = self.paths[j].leaf.held if number == 1 else ()
+        largest: Counter[int] = Counter()
+        for t in (t for t in {*self.einsums[j].tensors} & self.stored.keys()):
+            if self.stored[t].level == number:
+                words = self.cascade.stored_words(t, self.loops_above(t), number, spreads[t])
+                largest[self.roots[t]] = max(words, largest[self.roots[t]])
+        return sum(self.held_words(j, *own) for own in held) + largest.total()
 
     @cached_property
     def roots(self) -> dict[int, int]:

@@ -1,10 +1,14 @@
 """Visits of an Einsum that are alike as one mapspace; nothing stays from one visit to the next."""
 
+from collections.abc import Sequence
+from fractions import Fraction
+from functools import partial
 from itertools import chain
 from math import prod
 from typing import TYPE_CHECKING, NamedTuple
 
-from solver.certificate.checker.claims import EXACT, Json, Mask, able
+from solver.certificate.checker.claims import EXACT, Cost, Json, Mask, Query, Refute, able
+from solver.certificate.checker.orders import Orders
 from solver.certificate.checker.remainders import Space
 
 if TYPE_CHECKING:
@@ -26,6 +30,7 @@ class Kind(NamedTuple):
     loose: bool = False  # bandwidths are left out
     deep: Deep = ()  # what is stored in memories farther in
     later: frozenset[int] = frozenset()  # dimensions along which visits of other extents come before
+    fills: tuple[tuple[int, int], ...] = ()  # least words of own tiles, by number of the memory
 
 
 UNLIMITED = {"bandwidths": dict.fromkeys(("read", "write", "shared")), "ports": []}
@@ -37,12 +42,14 @@ class Visits(Space):
     Dataspaces `above` the nests come from the on-chip memory, without room. Bandwidths carry the words of
     held tiles besides. Words of an output that an earlier visit has touched are not touched for the first
     time: only the trips over its own dimensions bring new ones, and none where visits of other extents came
-    before that its dimensions do not tell apart.
+    before that its dimensions do not tell apart. In an order of its own, `memories` has the number of each
+    level's memory, and there is a place for each tile.
     """
 
-    def __init__(self, einsum: "Einsum", kind: Kind, doc: Json) -> None:
+    def __init__(self, einsum: "Einsum", kind: Kind, doc: Json, memories: Sequence[int] = ()) -> None:
         super().__init__(doc)
-        self.visits, self.outside = prod(kind.trips), kind.above.union(v for v, _ in kind.deep)
+        above = frozenset[int]() if memories else kind.above.union(v for v, _ in kind.deep)
+        self.visits, self.outside = prod(kind.trips), above
         self.fresh = [
             0 if kind.later - dims else prod(n for d, n in enumerate(kind.trips) if d in dims)
             for dims in einsum.dims
@@ -51,12 +58,29 @@ class Visits(Space):
         self.latency = self.latency * self.visits
         most = max([self.computes, self.latency, *(space.most * self.visits for space in self.spaces)])
         able(most * len(self.spaces) < EXACT, "the problem is too large")
-        at = dict(zip(einsum.space.stores, self.stores, strict=True))
+        stores = [einsum.space.stores[n] for n in memories] or einsum.space.stores
+        self.place_of = dict(zip(stores[::-1], self.stores[::-1], strict=True))  # by memory the first one
         for access, words in chain(*(einsum.shifted(*own).items() for own in kind.held)):
-            self.loads[at[access.p], access.v, access.kind] += words
+            p, v = self.place_of[access.p], access.v
+            own, other = (
+                Fraction(*at[v]["bandwidth_scale"]) for at in (self.at[p], einsum.space.at[access.p])
+            )
+            self.loads[p, v, access.kind] += words if own == other else words * other / own
 
     def arranged(self, mask: Mask, single: bool = False) -> bool:
         """Whether places that keep nothing are the last ones; any number of tiles may be above the nests."""
         own = tuple(() if v in self.outside else kept for v, kept in enumerate(mask))
         crowded = single and any(max(memory.kept(own)) > 1 for memory in self.memories)
         return not crowded and super().arranged(mask)
+
+
+def in_any_order(einsum: "Einsum", kind: Kind, doc: Json) -> Orders:
+    """Visits whose memories may stand in any order."""
+    return Orders(doc, partial(Visits, einsum, kind))
+
+
+def satisfying(einsum: "Einsum", kind: Kind, doc: Json, query: Query, refute: Refute) -> Cost | None:
+    """The cost of visits that satisfy a query, None if there are none."""
+    if "free_order" in doc:
+        return in_any_order(einsum, kind, doc).refuted(query, refute)
+    return refute(Visits(einsum, kind, doc), query)

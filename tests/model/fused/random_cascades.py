@@ -209,7 +209,7 @@ def _tolled(
 ) -> CascadeEinsum:
     mapspace, nodes = einsum.mapspace, einsum.mapspace.architecture.nodes
     paid = tuple((own.dataspace, ways[own.tensor]) for own in einsum.accesses if own.tensor in ways)
-    if not paid or einsum.is_copy:
+    if not paid:
         return einsum
     own = replace(toll, tolls=paid)
     place = min(place, len(nodes))
