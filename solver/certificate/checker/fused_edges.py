@@ -590,7 +590,10 @@ def least(problem: Posed, einsum: Einsum, kind: Kind, refute: Refute, **claimed:
     With perfect factors these may be the outermost private loops: then it holds or not. With remainders, it
     is looked at for all of them together, or for each way to cut, if there are few. `problem` makes one.
     """
-    doc, (most,) = problem(kind), claimed.values()
+    (most,) = claimed.values()
+    if not most:
+        return most
+    doc = problem(kind)
     if doc["factors"] == "any":
         space = Visits(einsum, kind, doc)
         found = floor(space, **claimed, is_further=True)
@@ -598,7 +601,7 @@ def least(problem: Posed, einsum: Einsum, kind: Kind, refute: Refute, **claimed:
             return found
         return max(found, least_of_cuts(problem, einsum, kind, refute, claimed))
     query = Query(**{QUERIED[key]: most - 1 for key in claimed})
-    holds = not most or not satisfying(einsum, kind, doc, query, refute)
+    holds = not satisfying(einsum, kind, doc, query, refute)
     what = f"{most:,} {'units of energy' if 'energy' in claimed else 'cycles'}"
     need(holds, f"Einsum {einsum.number} costs at least {what} with all its tiles on chip")
     return most

@@ -771,14 +771,22 @@ class Paths:
 
         So it is with all trips that are multiples of the `least` ones, or cut into no larger tiles.
         """
-        own, energy, cycles = (*ctx, body), 0, 0
-        for j in range(body.start, body.end):
-            more = self.lower(j, own, at, least)
-            energy, cycles = energy + more[0], cycles + more[1]
-        outer = self.left(body.end, ctx)
         self.look()
+        own, places, is_any = (*ctx, body), range(body.start, body.end), self.cascade.is_any
+        outer, costs = self.left(body.end, ctx), [self.lower(j, own, at, least, is_any) for j in places]
         end = ctx[0].end if ctx else body.end
-        return bool(self.worth(label, end, (energy + outer[0], cycles + outer[1])) >= self.limit)
+
+        def are_too_much() -> bool:
+            energies, cycles = zip(outer, *costs, strict=True)
+            return bool(self.worth(label, end, (sum(energies), sum(cycles))) >= self.limit)
+
+        if are_too_much() or not is_any or least is not None or not body.flat:
+            return are_too_much()
+        for n, j in enumerate(places):  # no more claims than it takes
+            costs[n] = self.lower(j, own, at)
+            if are_too_much():
+                return True
+        return False
 
     @remembered
     def lower(
@@ -787,11 +795,13 @@ class Paths:
         ctx: Context,
         at: Place | None = None,
         least: Place | None = None,
+        is_open: bool = False,
     ) -> tuple[Any, Any]:
         """Least energy and cycles of an Einsum in open bodies, all its instances.
 
         Of the innermost one the loops inside of the place `at` are not known yet, and may hold tiles at any;
-        it may have any trips from the `least` ones on, if these are given.
+        it may have any trips from the `least` ones on, if these are given. Where it `is_open`, further loops
+        may cut the parts.
         """
         einsum, body = self.cascade.einsums[j], ctx[-1]
         if einsum.is_copy:
@@ -800,7 +810,6 @@ class Paths:
         ways = [self.ways(j, v, ctx, at, cut) for v in range(len(einsum.tensors))]
         # Few bodies differ in what an Einsum may do.
         each = map(undominated, ways) if body.flat else ways
-        is_open = self.cascade.is_any and least is not None
         energy, cycles = self.least_of(j, cut, tuple(map(tuple, each)), body.flat, is_open)
         return energy * einsum.times, cycles * einsum.cycle_times
 
