@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
@@ -65,8 +66,11 @@ MOST_TO_FIND = 0.75
 MOST = 500
 """Labels at a cut that are looked at where Einsums are to spread tensors alike."""
 
-FIRST_S, LATE_S = 1.0, 0.5
-"""Seconds each after the end of a search in which first mappings are found, and a bound in closed form."""
+FIRST_S = 1.0
+"""Processor seconds in which first mappings are found even once time is over: also on busy machines."""
+
+LATE_S = 0.5
+"""Seconds for a bound in closed form once the search is over."""
 
 HEARTBEAT = 32
 """Questions whether to stop between looks at the memory in use and reports of progress."""
@@ -174,7 +178,7 @@ class _Search:
         self.perfect_pricer: EdgePricer | None = None  # as it was before there were remainders everywhere
         self.counts = Counts()
         self.bounds: dict[object, BodyBounds] = {}
-        self.paths = 0
+        self.paths, self.stage = 0, ""
         self.agreed = set[object]()
         self.on_progress = on_progress
         self.incumbent: int | None = None  # of all spaces
@@ -185,7 +189,7 @@ class _Search:
     def run(self) -> FusedResult:
         """Search without fusion first, then with; then with remainders in nests where there may be any."""
         hardware = self._in_hardware_order()
-        with self.watch.during("each Einsum alone", BOUNDS):
+        with self._during("each Einsum alone"):
             first = self._unfused_at_once()
             self.pricer.clock = self.clock.share(2) if self.is_any else self.clock
             unfused, perfect, even = self._alone(first), None, None
@@ -194,15 +198,15 @@ class _Search:
             self._take_found(best, self.objective, hardware.value, hardware.mapping)
         with suppress(Stopped):
             self._try_formulas(best)
-        with self.watch.during("divisors", BOUNDS):
+        with self._during("divisors"):
             outcome = self._fused(best)
         if self.is_any:
             perfect = Narrower(self._status(outcome), best.value, outcome.bound)
-            with self.watch.during("remainders in nests", BOUNDS):
+            with self._during("remainders in nests"):
                 unfused, outcome = self._with_remainders(best)
         if self.widest is not self.space:
             even = Narrower(self._status(outcome), best.value, outcome.bound)
-            with self.watch.during("remainders of shared loops", BOUNDS):
+            with self._during("remainders of shared loops"):
                 outcome = self._with_shared_remainders(best)
         if not outcome.proven:
             self.clock.end(self._ending(outcome))
@@ -231,8 +235,24 @@ class _Search:
         if (cascade := in_hardware_order(self.cascade)) is None:
             return None
         options = replace(self.options, time_limit_s=self.clock.share(4).left_s)
-        with self.watch.during(HARDWARE, BOUNDS):
-            return fuse_cascade(cascade, self.objective, options, self.limits, None, self.should_stop)
+        with self._during(HARDWARE):
+            return fuse_cascade(
+                cascade, self.objective, options, self.limits, self._report_narrower, self.should_stop
+            )
+
+    def _report_narrower(self, progress: FusionProgress) -> None:
+        """Tell of the progress of a search of fewer mappings: its bound is none on the result."""
+        if self.on_progress is not None:
+            stage = f"{self.stage}: {progress.stage}"
+            self.on_progress(replace(progress, seconds=self.clock.seconds, stage=stage, bound=None))
+
+    @contextmanager
+    def _during(self, stage: str) -> Iterator[None]:
+        """Measure a stage, and tell of it."""
+        self.stage = stage
+        self._report(_Best(), None)
+        with self.watch.during(stage, BOUNDS):
+            yield
 
     def _take_found(self, best: _Best, objective: str, value: int | None, mapping: FusedMapping) -> None:
         """Take a mapping that was found elsewhere, if it costs what was said."""
@@ -278,7 +298,7 @@ class _Search:
         for step, room in zip(steps, left, strict=True):
             if step.kind is None or id((edge := self.pricer.edge(step.kind)).core) in found:
                 continue
-            point = self.pricer.drawn(edge, room.words, lambda: self.alone.stop() and self._late.stop())
+            point = self.pricer.drawn(edge, room.words, self._has_no_time_for_first)
             if point is not None:
                 found[id(edge.core)] = point
         return found
@@ -493,23 +513,30 @@ class _Search:
         """What a better mapping is below: it costs less by a grain."""
         return None if best.value is None else best.value - self.grain + 1
 
+    def _has_no_time_for_first(self) -> bool:
+        """Whether first mappings take too long once the time for each Einsum alone is over."""
+        return self.alone.stop() and time.process_time() - self._late_from_s > FIRST_S
+
     @cached_property
-    def _late(self) -> Clock:
-        """Time for first mappings once that for each Einsum alone is over; it begins when it is asked for."""
-        return Clock(FIRST_S)
+    def _late_from_s(self) -> float:
+        """Processor time when it was over."""
+        return time.process_time()
 
     @cached_property
     def _last(self) -> Clock:
         """Time for a bound once the search is over, or was interrupted; it begins when it is asked for."""
         return Clock(LATE_S)
 
+    def _is_last(self, space: FusionSpace) -> bool:
+        """Whether a bound on a space is one on the result: it is the widest one, with all remainders."""
+        return space is self.widest and self.pricer.remainders == self.is_any
+
     def _bound_at_once(self, search: PathSearch) -> int:
         """A bound on all paths that takes little time: by each Einsum alone, or by its arithmetic.
 
         Once time is over, the last space has it all: its bound is one on the others, too.
         """
-        is_last = search.space is self.widest and self.pricer.remainders == self.is_any
-        if self.clock.stop() and not is_last:
+        if self.clock.stop() and not self._is_last(search.space):
             return 0
         clock, self.pricer.clock = self.pricer.clock, self.clock
         if self.clock.stop():
@@ -635,12 +662,13 @@ class _Search:
             return
         known = [value for value in (self.incumbent, best.value) if value is not None]
         self.incumbent = min(known, default=None)
-        self.bound = bound if self.pricer.space is self.widest else None
+        self.bound = bound if self._is_last(self.pricer.space) else None
         cuts = len(self.cascade.einsums)
         self.on_progress(
             FusionProgress(
                 self.clock.seconds,
                 self.objective,
+                self.stage,
                 self.counts.settled,
                 cuts,
                 self.counts.open,
