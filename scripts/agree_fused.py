@@ -2,17 +2,20 @@
 
 A search agrees if its value is that of its mapping by the plain cost model, if the execution of this mapping
 on arrays counts the same, if no value is below the optimum and no bound above it, and if the status says no
-more than that. The optimum has to be proven, except where visits may differ and bandwidths count. One search
-of each cascade is stopped at random besides, for the bound and the value that it has by then. The exit code
+more than that. The optimum has to be proven, except where visits may differ and bandwidths count. With
+`--check` the certificate of each proven optimum has to be VALID, if there is one. One search of each cascade
+is stopped at random besides, for the bound and the value that it has by then. The exit code
 is 1 if anything disagrees. An enumeration that takes too long is counted as skipped.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import math
 import signal
 import sys
+import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -32,7 +35,10 @@ from model.architecture import AccessEnergy, Architecture, Compute, Fanout, Stor
 from model.fused.cascade import Cascade, CascadeEinsum
 from model.fused.cost import evaluate_fused
 from model.mapspace import KeepRules, SpatialRules
+from solver.certificate.canonical import CertificateError
+from solver.certificate.checker import prove
 from solver.fusion import FusedResult, FusionLimits, fuse_cascade
+from solver.fusion.certificate import fused_certificate
 from solver.result import Options, Status
 from tests.fused_bruteforce import BruteForce, Optimum
 from tests.fused_orders import OrderedBruteForce, ordered_cascade
@@ -321,6 +327,22 @@ def objections(
         yield from disagreements(cascade, result.mapping, seed=0)
 
 
+def doubts(result: FusedResult, check_s: float) -> Iterator[str]:
+    """What the checker says of the certificate of an optimum that it does not find valid."""
+    if not check_s or result.status not in (Status.OPTIMAL, Status.INFEASIBLE):
+        return
+    try:
+        certificate = fused_certificate(result, sys.argv)
+    except CertificateError:
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "certificate.json"
+        path.write_text(json.dumps(certificate))
+        verdict, reason = prove.verdict(path, check_s)
+    if verdict != "VALID":
+        yield f"the certificate is {verdict}: {reason}"
+
+
 def leaks(cascade: Cascade) -> bool:
     return any(level.energy.leak_per_cycle for level in cascade.einsums[0].mapspace.architecture.levels)
 
@@ -333,6 +355,7 @@ class Comparison:
     cascade: Cascade
     kind: Kind
     limits: FusionLimits
+    check_s: float = 0
     columns: set[str] = field(default_factory=lambda: {"cascades"})
     wrong: list[str] = field(default_factory=list)
 
@@ -366,6 +389,7 @@ class Comparison:
             with at_most(2 * SEARCH_S):
                 result = fuse_cascade(self.cascade, objective, limits=self.limits, **how)
             found = [*objections(self.cascade, self.kind, result, optimum, complete)]
+            found += doubts(result, self.check_s)
         except Exception as error:
             self.wrong.append(f"{objective}: {type(error).__name__}: {error}")
             return False
@@ -375,7 +399,7 @@ class Comparison:
         return result.status is Status.OPTIMAL
 
 
-def compared(seed: int, kind: Kind, limit_s: int) -> Comparison:
+def compared(seed: int, kind: Kind, limit_s: int, check_s: float = 0) -> Comparison:
     """Draw a cascade, enumerate and search it."""
     random = Random(seed)
     name, cascade = drawn(random, kind)
@@ -384,7 +408,7 @@ def compared(seed: int, kind: Kind, limit_s: int) -> Comparison:
         memories=frozenset(["GLB"]) if random.random() < 0.15 or _spreads(kind, cascade) else None,
         equal_parts=not kind.remainders,
     )
-    comparison = Comparison(name, cascade, kind, limits)
+    comparison = Comparison(name, cascade, kind, limits, check_s)
     try:
         with at_most(limit_s):
             optima = enumerated(cascade, kind, limits)
@@ -411,6 +435,9 @@ def main() -> int:
     parser.add_argument(
         "--limit", type=int, default=30, metavar="SECONDS", help="for each enumeration (default: 30)"
     )
+    parser.add_argument(
+        "--check", type=float, default=0, metavar="SECONDS", help="for the check of each certificate"
+    )
     parser.add_argument("--time-limit", type=float, default=math.inf, metavar="SECONDS", help="for all of it")
     options, begin = parser.parse_args(), time.monotonic()
     console, counts = Console(width=140), Counter[tuple[str, str]]()
@@ -419,7 +446,7 @@ def main() -> int:
         if time.monotonic() - begin > options.time_limit:
             break
         kind = names[number % len(names)]
-        found = compared(number, KINDS[kind], options.limit)
+        found = compared(number, KINDS[kind], options.limit, options.check)
         counts.update((row, column) for column in found.columns for row in (kind, "all"))
         for text in found.wrong:
             console.print(f"{kind}, seed {number} ({found.name}): {text}")

@@ -81,8 +81,6 @@ def fuse(arguments: argparse.Namespace) -> int:
     outputs = (arguments.json, arguments.report, arguments.fused_mapping, arguments.certificate)
     check_outputs((*outputs, arguments.accelforge_mapping), arguments.specs)
     check_checked(arguments)
-    if arguments.shared_factors == ANY and (arguments.certificate is not None or arguments.check):
-        raise OutputError("--shared-factors any: the checker does not support remainders of shared loops")
     from model.formats.fused import fused_yaml, load_cascade
     from model.formats.fused.loader import CONSTRAINTS_NOTE
     from solver.fusion import LimitError, NotSearchedError, fuse_cascade

@@ -52,8 +52,6 @@ def fused_certificate(result: FusedResult, command: Sequence[str], seed: int = 0
     """
     if result.status is Status.UNKNOWN or (result.status is Status.FEASIBLE and result.bound is None):
         raise CertificateError(f"a result that is {result.status.value} without a bound claims nothing")
-    if result.equal_parts is not None:
-        raise CertificateError("shared loops with remainders are not certified")
     problem, evaluation = _problem(result), result.evaluation
     document: Json = {
         "format": FORMAT,
@@ -90,6 +88,7 @@ def _problem(result: FusedResult) -> Json:
         ],
         "most_loops": limits.max_loops,
         "most_loops_per_rank": limits.max_loops_per_rank,
+        "shared_factors": result.shared_factors,
     }
 
 
@@ -265,6 +264,7 @@ def _edge(cascade: Cascade, claim: EdgeClaim) -> Json:
         "above": _numbers(einsum, kind.above),
         "deeper": _deeper(einsum, kind.deeper),
         "held": [[names.index(s.dataspace), s.moved, s.first] for s in kind.shifts],
+        "later": [einsum.problem.dims.index(dim) for dim in sorted(kind.later)],
         "homes": None if kind.homes is None else _homes(einsum, kind.homes),
         "loose": claim.is_loose,
         "room": claim.room_words,

@@ -1,8 +1,9 @@
 """Cascades as the checker reads them: tensors and memories, and how shared loops cut Einsums and tensors."""
 
+import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import chain
 from math import inf, prod
 from typing import Any, NamedTuple
@@ -10,6 +11,7 @@ from typing import Any, NamedTuple
 from solver.certificate.checker.claims import Json, able, natural, need, remembered
 from solver.certificate.checker.fused_einsums import Cut, Einsum
 from solver.certificate.checker.fused_visits import Numbers
+from solver.certificate.checker.remainders import numbers_of_tiles
 
 MOST_EINSUMS, MOST_PARTS = 1 << 10, 1 << 20  # parts: of a dimension, which loops cut
 
@@ -53,6 +55,8 @@ class Cascade:
         )
         limits = [*self.rooms, self.most_loops, self.most_per_rank]
         need(natural(limits), "limits are natural numbers")
+        need(doc["shared_factors"] in ("perfect", "any"), "shared loops have factors of a known kind")
+        self.is_any = doc["shared_factors"] == "any"
         for key, claim in (("units_per_pj", "energies have one unit"), ("counting", "Einsums count alike")):
             need(len({own.doc[key] for own in self.einsums}) == 1, claim)
         scales = [tuple(own["room_scale"]) for own in doc["tensors"]]
@@ -391,14 +395,44 @@ class Cascade:
         einsum = self.einsums[j]
         dims = [loop.dims[j - loop.start] for loop in loops]
         if not any(map(self.slides, loops)):
-            pairs = [(d, loop.trips) for d, loop in zip(dims, loops, strict=True)]
-            every = range(len(einsum.bounds))
-            return einsum.parted([prod(n for e, n in pairs if e == d) for d in every])
+            trips: list[Numbers] = [()] * len(einsum.bounds)
+            for d, loop in zip(dims, loops, strict=True):
+                trips[d] = (*trips[d], loop.trips)
+            return tuple(map(parts, einsum.bounds, trips))
         cut: list[tuple[tuple[int, int], ...]] = list(einsum.whole)
         for d in {*dims}:
             sizes = (high - low for low, high in self.spans(j, d, loops))
             cut[d] = tuple(Counter(size for size in sizes if size).items())
         return tuple(cut)
+
+    def may_cut(self, loops: Above) -> bool:
+        """Whether the last loop may have its trips: see `divides`, and docs/fusion.md where any are allowed.
+
+        There no tile is empty if each has the largest extent, unless Einsums that follow no other one differ.
+        """
+        last = loops[-1]
+        every = range(last.start, last.start + len(last.dims))
+        if not self.is_any:
+            return all(self.divides(j, loops) for j in every)
+        leading = [j for j in every if not (self.slides(last) and self.is_followed(j, every))]
+        sizes = {self.largest(j, last.dims[j - last.start], loops[:-1]) for j in leading}
+        if len(sizes) > 1:
+            return not math.gcd(*sizes) % last.trips and all(self.has_work(j, loops) for j in every)
+        return last.trips in numbers_of_tiles(*sizes) and all(self.has_work(j, loops) for j in every)
+
+    def is_followed(self, j: int, others: range) -> bool:
+        """Whether an Einsum hands something over to some of others."""
+        return any(self.writer[t] == j for t in self.handed(others.start, others.stop))
+
+    def largest(self, j: int, d: int, loops: Above) -> int:
+        """Extent of the largest part of a dimension."""
+        return max(size for size, _ in self.cut(j, loops)[d])
+
+    def has_work(self, j: int, loops: Above) -> bool:
+        """Whether the last loop has no more trips than the largest part of a dimension has indices."""
+        (*outer, last), d = loops, loops[-1].dims[j - loops[-1].start]
+        before = prod(loop.trips for loop in outer if loop.dims[j - loop.start] == d)
+        return last.trips <= -(-int(self.einsums[j].bounds[d]) // before)
 
     def divides(self, j: int, loops: Above) -> bool:
         """Whether the last loop leaves no remainder, but where others are followed, nor cuts too often."""
@@ -459,6 +493,22 @@ class Cascade:
         return {name: -(-(high[name] - low[name]) // divided.get(name, 1)) for name in low}
 
 
+@lru_cache(1 << 14)
+def parts(bound: int, trips: Numbers) -> tuple[tuple[int, int], ...]:
+    """Extents of the parts of a dimension, the first one's first, and how many there are of each.
+
+    Each loop cuts all parts into tiles of one extent, the last of which may be short.
+    """
+    found = Counter({bound: 1})
+    for n in trips:
+        tile, before = -(-max(found) // n), found
+        found = Counter()
+        for size, times in before.items():
+            found += Counter({tile: size // tile * times})
+            found += Counter({size % tile: times} if size % tile else {})
+    return tuple(found.items())
+
+
 def in_step(one: Sequence[Any], other: Sequence[Any]) -> list[tuple[Any, Any]]:
     """Parts that wait at the same time: loops below one place cut its parts further."""
     steps = max(len(one), len(other))
@@ -470,7 +520,7 @@ def replaced(numbers: Numbers, place: int, number: int) -> Numbers:
     return (*numbers[:place], number, *numbers[place + 1 :])
 
 
-def changed(one: Numbers, other: Numbers) -> set[int]:
+def changed(one: Sequence[object], other: Sequence[object]) -> set[int]:
     """Classes of loops between two places."""
     return {c for c, (a, b) in enumerate(zip(one, other, strict=True)) if a != b}
 

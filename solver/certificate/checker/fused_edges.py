@@ -169,6 +169,7 @@ class Floors:
         spare = einsum.rounding() * (len(kinds) - 1)
         return max(0, free - spare), max(0, paid - spare), cycles
 
+    @remembered
     def of_kind(
         self, einsum: Einsum, deep: Deep, wanted: frozenset[int], bounds: Numbers, trips: Numbers
     ) -> Numbers:
@@ -252,7 +253,9 @@ class Edges:
         limited = Limits(rooms, shares_of(einsum, claim), undivided)
         need(not above & dict(deep).keys(), "no tile is both above the nests and stored farther in")
         visits, held = visits_of(einsum, claim), held if self.timed else ()
-        kind = Kind(*visits, above, held, homes, claim["loose"], deep, fills)
+        later, dims = claim["later"], range(len(einsum.bounds))
+        need(all(type(d) is int and d in dims for d in later), "claims are about dimensions")
+        kind = Kind(*visits, above, held, homes, claim["loose"], deep, frozenset(later), fills)
         most = inf if room is None else room
         # What is stored farther in may be moved by further shared loops, but not by private ones.
         ruled = claim["ruled"] and (bool(deep or fills) or einsum.is_any or not self.is_free(einsum))
@@ -262,7 +265,7 @@ class Edges:
         corners = self.left.get((einsum.key, kind, room, limited, corners, ruled), corners)
         stated = einsum, kind, room, limited, corners, ruled
         is_even = [a * b for a, b in zip(kind.bounds, kind.trips, strict=True)] == einsum.bounds
-        is_even = is_even and homes is None and not kind.loose and not fills
+        is_even = is_even and homes is None and not (kind.loose or later or fills)
         is_whole = most >= self.cascade.usable and not rooms and not limited.shares
         if is_even and not ruled:
             self.settled[einsum.key, above, deep, is_whole].append((most, corners, stated))
@@ -283,24 +286,36 @@ class Edges:
 
     def learn(self, edges: Iterable[Edge], refute: Refute) -> bool:
         """Find what edges of a path with remainders cost, first with all of the room; whether any is new."""
-        is_new, many = False, sum(key[0] == "learned" for key in self.left) > MOST_LEARNED
+        is_new = False
         for j, cut, ways, held, room, fills in edges:
-            einsum = self.cascade.einsums[j]
-            ((bounds, trips), *others) = einsum.kinds(cut)
-            above = frozenset(v for v, way in enumerate(ways) if way.stored == 1).union(v for v, *_ in held)
-            own = held if self.timed else ()
-            kind = Kind(bounds, trips, above, own, deep=deep_ways(ways), fills=fills)
-            known = ("learned", einsum.key, kind)
-            if many or others or einsum.doc_for(kind)["factors"] == "perfect" or (*known, room) in self.left:
-                continue
-            most = self.cascade.usable if (*known, self.cascade.usable) not in self.left else room
-            words = None if most == inf else int(most)
-            space = Visits(einsum, kind, einsum.visit(kind, words))
-            if not space.any or not is_small(space):
-                continue
-            self.left[(*known, most)] = front(space, self.counts_cycles, refute)
-            is_new = True
+            for kind in self.visits(self.cascade.einsums[j], cut, ways, held, fills):
+                is_new |= self.looked_at(self.cascade.einsums[j], kind, room, refute)
         return is_new
+
+    def looked_at(self, einsum: Einsum, kind: Kind, room: Any, refute: Refute) -> bool:
+        """Find what visits cost, unless that takes too much; whether it is new."""
+        known = ("learned", einsum.key, kind)
+        many = sum(key[0] == "learned" for key in self.left) > MOST_LEARNED
+        if many or einsum.doc_for(kind)["factors"] == "perfect" or (*known, room) in self.left:
+            return False
+        most = self.cascade.usable if (*known, self.cascade.usable) not in self.left else room
+        words = None if most == inf else int(most)
+        space = Visits(einsum, kind, einsum.visit(kind, words))
+        if not space.any or not is_small(space):
+            return False
+        self.left[(*known, most)] = front(space, self.counts_cycles, refute)
+        return True
+
+    def visits(
+        self, einsum: Einsum, cut: Cut, ways: Sequence[Way], held: tuple[HeldTile, ...], fills: Rooms
+    ) -> Iterator[Kind]:
+        """Yield the kinds of visits that claims are about, with the outputs at each home if they differ."""
+        above = frozenset(v for v, way in enumerate(ways) if way.stored == 1).union(v for v, *_ in held)
+        deep, ((bounds, trips), *others) = deep_ways(ways), einsum.kinds(cut)
+        if not others:
+            yield Kind(bounds, trips, above, held if self.timed else (), deep=deep, fills=fills)
+        for homes in einsum.all_homes(above, deep) if others else ():
+            yield from einsum.unlike(cut, above, deep, homes, self.timed)
 
     def checked(self, einsum: Einsum, kind: Kind, *stated: Any) -> Corners:
         """What is left of a claim: nothing where a check takes too much, if others may do."""
@@ -415,9 +430,14 @@ class Edges:
             ported.append(math.ceil(sum(loads[kind] * Fraction(*port[kind]) for kind in ("read", "write"))))
         return int(max([cycles, *ported])) + visits * int(latency)
 
-    def least(self, j: int, cut: Cut, ways: Sequence[Way]) -> tuple[int, int]:
-        """Least energy and cycles of an Einsum with such ways, by claims on fewer shared loops as well."""
-        energy, cycles = self.together(j, cut, ways)
+    def least(self, j: int, cut: Cut, ways: Sequence[Way], is_open: bool = False) -> tuple[int, int]:
+        """Least energy and cycles of an Einsum with such ways, by claims on fewer shared loops as well.
+
+        These do not hold where it `is_open`: further loops may cut dimensions into unequal parts.
+        """
+        energy, cycles = self.together(j, cut, ways, is_open)
+        if is_open:
+            return energy, cycles
         above = frozenset(v for v, way in enumerate(ways) if way.stored == 1 or way.held)
         undivided = self.cascade.einsums[j].undivided(
             above, frozenset(v for v, way in enumerate(ways) if way.held)
@@ -486,11 +506,11 @@ class Edges:
         Bandwidths, which all visits load together, do not count; whole vectors are rounded up for all. The
         tiles of visits of some kind have to fill each memory.
         """
-        kinds = [*einsum.kinds(cut)]
+        kinds = [*einsum.unlike(cut, above, deep)]
         spare, options = einsum.rounding() * (len(kinds) - 1), []
         large = product(range(len(kinds)), repeat=len(given.fills))
         for homes, at in product(einsum.all_homes(above, deep), large):
-            each = [Kind(*own, above, (), homes, self.timed, deep) for own in kinds]
+            each = [kind._replace(homes=homes, loose=self.timed) for kind in kinds]
             shares = [
                 tuple(own for own, k in zip(given.fills, at, strict=True) if k == n) for n in range(len(each))
             ]
@@ -586,7 +606,10 @@ def least(problem: Posed, einsum: Einsum, kind: Kind, refute: Refute, **claimed:
     With perfect factors these may be the outermost private loops: then it holds or not. With remainders, it
     is looked at for all of them together, or for each way to cut, if there are few. `problem` makes one.
     """
-    doc, (most,) = problem(kind), claimed.values()
+    (most,) = claimed.values()
+    if not most:
+        return most
+    doc = problem(kind)
     if doc["factors"] == "any":
         space = Visits(einsum, kind, doc)
         found = floor(space, **claimed, is_further=True)
@@ -594,7 +617,7 @@ def least(problem: Posed, einsum: Einsum, kind: Kind, refute: Refute, **claimed:
             return found
         return max(found, least_of_cuts(problem, einsum, kind, refute, claimed))
     query = Query(**{QUERIED[key]: most - 1 for key in claimed})
-    holds = not most or not satisfying(einsum, kind, doc, query, refute)
+    holds = not satisfying(einsum, kind, doc, query, refute)
     what = f"{most:,} {'units of energy' if 'energy' in claimed else 'cycles'}"
     need(holds, f"Einsum {einsum.number} costs at least {what} with all its tiles on chip")
     return most

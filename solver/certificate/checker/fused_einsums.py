@@ -130,14 +130,6 @@ class Einsum:
 
         return f"{json.dumps(bare(self.doc), sort_keys=True)} {sorted(map(str, self.space.rules.parts))}"
 
-    def parted(self, trips: Sequence[int]) -> Cut:
-        """How loops cut the dimensions into equal parts."""
-        need(
-            all(n % f == 0 for n, f in zip(self.bounds, trips, strict=True)),
-            "shared loops divide what they split",
-        )
-        return tuple(((n // f, f),) for n, f in zip(self.bounds, trips, strict=True))
-
     @staticmethod
     def kinds(cut: Cut) -> Iterator[tuple[Numbers, Numbers]]:
         """Yield the bounds of visits that differ, and how many there are of each, per dimension.
@@ -146,6 +138,15 @@ class Einsum:
         """
         for chosen in product(*cut):
             yield tuple(size for size, _ in chosen), tuple(count for _, count in chosen)
+
+    def unlike(
+        self, cut: Cut, above: frozenset[int], deep: Deep, homes: Numbers | None = None, loose: bool = False
+    ) -> Iterator[Kind]:
+        """Yield the visits that differ, in the order in which some of each come first."""
+        firsts = tuple(parts[0][0] for parts in cut)
+        for bounds, trips in self.kinds(cut):
+            later = frozenset(d for d, (a, b) in enumerate(zip(bounds, firsts, strict=True)) if a != b)
+            yield Kind(bounds, trips, above, (), homes, loose, deep, later)
 
     @remembered
     def transfer(self, levels: Numbers) -> tuple[int, int]:
@@ -568,13 +569,13 @@ class Einsum:
         edges: list[Visits] = []
         read: list[tuple[Nest, Mask]] = []
         rooms, homes = [0] * len(self.levels), set()
-        for bounds, trips in self.kinds(cut):
-            need(bounds in given, "each kind of visits has a nest")
+        for kind in self.unlike(cut, above, deep):
+            need(kind.bounds in given, "each kind of visits has a nest")
             able(
                 not (edges and self.is_free), "the checker knows unequal visits only in the order of memories"
             )
-            kind = Kind(bounds, trips, above, () if edges else held, deep=deep)
-            edge, loops, mask = self.read(kind, given[bounds], limits, shares)
+            own_held = () if edges else held
+            edge, loops, mask = self.read(kind._replace(held=own_held), given[kind.bounds], limits, shares)
             nest = Nest(edge, loops)
             taken = edge.taken(nest, mask)
             own = [taken[edge.home[edge.place_of[places[0]]]] for places in self.levels]
@@ -583,9 +584,6 @@ class Einsum:
             edges.append(edge)
             read.append((nest, mask))
         need(len(homes) == 1, "all visits keep the outputs in the same memories")
-        apart = [d for d, parts in enumerate(cut) if len(parts) > 1]
-        joint = all({*apart} <= self.dims[v] for v, own in enumerate(self.writes) if own)
-        able(joint, "the checker knows unequal parts only of dimensions that index the output")
         total = Together(edges[0])
         for edge, (nest, mask) in zip(edges, read, strict=True):
             total.add(edge, nest, mask)

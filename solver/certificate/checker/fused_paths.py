@@ -14,7 +14,7 @@ from math import inf, prod
 from operator import le
 from typing import Any, NamedTuple
 
-from solver.certificate.checker.claims import able, need, remembered
+from solver.certificate.checker.claims import able, ceiling, remembered
 from solver.certificate.checker.dataspaces import divisors
 from solver.certificate.checker.fused_cascade import (
     Above,
@@ -28,6 +28,17 @@ from solver.certificate.checker.fused_cascade import (
 )
 from solver.certificate.checker.fused_edges import Edge, Edges, Given, Way, undominated
 from solver.certificate.checker.fused_einsums import Cut, Einsum, vectors
+from solver.certificate.checker.fused_loops import (
+    Cuttable,
+    Place,
+    Ranges,
+    between,
+    chains,
+    further,
+    is_single,
+    none_of,
+    single,
+)
 from solver.certificate.checker.fused_visits import Numbers, Rooms, Spread
 
 MOST_LABELS = 1 << 22  # that a check looks at
@@ -39,8 +50,8 @@ class Open(NamedTuple):
     start: int
     end: int
     classes: tuple[Numbers, ...]
-    places: tuple[Numbers, ...]
-    trips: Numbers
+    places: tuple[Place, ...]
+    trips: Place
     flat: bool
 
 
@@ -540,7 +551,7 @@ class Paths:
         found = [(level, self.cascade.cut(j, self.loops_above(ctx, level, at))) for level, at in spots]
         return [(spot, self.edges.held(j, v, spot[1])) for spot in found]
 
-    def profitable(self, j: int, v: int, body: Open) -> Iterator[Numbers]:
+    def profitable(self, j: int, v: int, body: Open) -> Iterator[Place]:
         """Yield places below loops that move a tile, and above some that bring it anew."""
         moving, again = self.kinds(j, v, body.start, body.end)
         befores, afters = (*body.places[:1], *body.places[:-1]), (*body.places[1:], body.trips)
@@ -576,14 +587,14 @@ class Paths:
         """The loops of open bodies, outermost first; between two places those that slide come last."""
         found = []
         for body in ctx:
-            at = (*(body.places or ((1,) * len(body.trips),)), body.trips)
-            for one, other in pairwise(at):
-                own = [(c, n // m) for c, (m, n) in enumerate(zip(one, other, strict=True)) if n != m]
+            at = (*(body.places or (none_of(body.trips),)), body.trips)
+            for ends in pairwise(at):
+                own = [(c, n) for c, pair in enumerate(zip(*ends, strict=True)) for n in between(*pair)]
                 loops = [SharedLoop(n, body.start, body.classes[c]) for c, n in own]
                 found += sorted(loops, key=self.cascade.slides)
         return tuple(found)
 
-    def loops_above(self, ctx: Context, level: int, at: Numbers) -> Above:
+    def loops_above(self, ctx: Context, level: int, at: Place) -> Above:
         """The loops above a place of an open body."""
         body = ctx[level]
         places = tuple(own for own in body.places if own != at and all(map(le, own, at)))
@@ -598,9 +609,13 @@ class Paths:
     def bodies(self, label: Label, start: int, stop: int, ctx: Context, flat: bool) -> Iterator[Open]:
         """Yield each body over some Einsums that is worth a look: its trips, and places between its loops."""
         classes = self.cascade.classes(start, stop) or ()
+        if self.cascade.is_any:
+            yield from self.ragged(label, ctx, Open(start, stop, classes, (), (), flat))
+            return
         lefts = [self.left_of(j, ctx) for j in range(start, stop)]
         sliding = [self.cascade.slides(SharedLoop(2, start, own)) for own in classes]
-        leaders = [not self.is_followed(j, start, stop) for j in range(start, stop)]
+        every = range(start, stop)
+        leaders = [not self.cascade.is_followed(j, every) for j in every]
         most = []
         for dims, slides in zip(classes, sliding, strict=True):
             pairs = zip(lefts, dims, leaders, strict=True)
@@ -614,7 +629,7 @@ class Paths:
             own = body._replace(trips=trips)
             slides = any(n > 1 and slides for n, slides in zip(trips, sliding, strict=True))
             is_apart = prod(trips) > 1 and (slides or self.is_sliding(ctx))
-            if is_apart and self.divide_apart(ctx, own, slides):
+            if is_apart and self.may_be(ctx, own):
                 yield from self.placed(label, ctx, own, ones)
 
     def alike(
@@ -641,14 +656,66 @@ class Paths:
         many = replaced(least, c, least[c] * factor ** (power // 2 + 1))
         yield from self.alike(label, ctx, body, many, lefts)
 
+    def ragged(self, label: Label, ctx: Context, body: Open) -> Iterator[Open]:
+        """Yield the body with all loops that may leave remainders, if they are worth a look.
+
+        Lists of loops of a class that moves no window are told apart by their innermost tiles first.
+        """
+        every = [self.cuttable(ctx, body.start, body.end, dims) for dims in body.classes]
+        lists: list[list[Numbers | None]] = [[None] if own.is_plain else [*own.lists()] for own in every]
+        for chosen in product(*lists):
+            sliding = body._replace(trips=tuple(trips or () for trips in chosen))
+            if self.may_be(ctx, sliding):
+                ranges = tuple((own.tiles, trips) for own, trips in zip(every, chosen, strict=True))
+                yield from self.cells(label, ctx, body, every, ranges)
+
+    def cells(
+        self, label: Label, ctx: Context, body: Open, every: Sequence[Cuttable], ranges: Ranges
+    ) -> Iterator[Open]:
+        """Yield the body with all loops to tiles of some extents, if it is worth a look.
+
+        Traffic is bounded by the largest tiles, and the room of tiles by the smallest ones.
+        """
+        pairs = [*zip(every, ranges, strict=True)]
+        few, many = (
+            tuple(single(own.extent, tiles[i]) if trips is None else trips for own, (tiles, trips) in pairs)
+            for i in (0, -1)
+        )
+        nothing = none_of(many)
+        if self.excluded(label, ctx, body._replace(trips=many), nothing, few):
+            return
+        ratios = [tiles[0] / tiles[-1] if trips is None else 1 for tiles, trips in ranges]
+        c = max(range(len(ratios)), key=ratios.__getitem__)
+        if ratios[c] > 1:
+            tiles, _ = ranges[c]
+            for part in (tiles[: len(tiles) // 2], tiles[len(tiles) // 2 :]):
+                yield from self.cells(label, ctx, body, every, (*ranges[:c], (part, None), *ranges[c + 1 :]))
+            return
+        whole = [own.whole for own in every]
+        lists = [chains(own.extent, tiles[0]) if trips is None else [trips] for own, (tiles, trips) in pairs]
+        for chosen in product(*lists):
+            own = body._replace(trips=chosen)
+            if any(chosen):
+                yield from self.placed(label, ctx, own, nothing, whole)
+
+    @remembered
+    def cuttable(self, ctx: Context, start: int, stop: int, dims: Numbers) -> Cuttable:
+        """What the loops of a class cut, in open bodies."""
+        above, every, slides = (
+            self.loops(ctx),
+            range(start, stop),
+            self.cascade.slides(SharedLoop(2, start, dims)),
+        )
+        leading = [j for j in every if not (slides and self.cascade.is_followed(j, every))]
+        sizes = {self.cascade.largest(j, dims[j - start], above) for j in leading}
+        spaces = ((own, d) for own, d in zip(self.cascade.einsums[start:stop], dims, strict=True))
+        is_plain = not any(d in windowed for own, d in spaces for windowed in own.windowed)
+        is_alone = is_plain and not slides and len(sizes) == 1 and not self.is_sliding(ctx)
+        return Cuttable(math.gcd(*sizes), len(sizes) == 1, is_alone)
+
     def is_sliding(self, ctx: Context) -> bool:
         """Whether some loop of open bodies moves a window."""
         return any(map(self.cascade.slides, self.loops(ctx)))
-
-    def is_followed(self, j: int, start: int, stop: int) -> bool:
-        """Whether an Einsum of a body hands something over in it."""
-        tensors = self.cascade.handed(start, stop)
-        return any(self.cascade.writer[t] == j for t in tensors)
 
     @remembered
     def left_of(self, j: int, ctx: Context) -> list[int]:
@@ -660,13 +727,12 @@ class Paths:
         """The extent of each dimension in a visit; 1 of those that visits have unequal parts of."""
         return [parts[0][0] if len(parts) == 1 else 1 for parts in self.cut(j, ctx)]
 
-    def divide_apart(self, ctx: Context, body: Open, slides: bool) -> bool:
-        """Whether the loops of a body leave no remainders, but where visits go as far as others read."""
+    def may_be(self, ctx: Context, body: Open) -> bool:
+        """Whether the loops of a body may be those of a fused mapping, in open bodies that may."""
         outer, every = len(self.loops(ctx)), self.loops((*ctx, body))
-        need(slides or outer, "a fused group has loops")
         ends, places = range(outer + 1, len(every) + 1), range(body.start, body.end)
         return all(self.cascade.moves_once(j, every) for j in places) and all(
-            self.cascade.divides(j, every[:end]) for j in places for end in ends
+            self.cascade.may_cut(every[:end]) for end in ends
         )
 
     @staticmethod
@@ -679,29 +745,41 @@ class Paths:
             left[d] % n == 0 for left, own in zip(lefts, together, strict=True) for d, n in own.items()
         )
 
-    def placed(self, label: Label, ctx: Context, body: Open, at: Numbers) -> Iterator[Open]:
-        """Yield the body with each further list of places from one on, `at`, if it is worth a look."""
+    def placed(
+        self, label: Label, ctx: Context, body: Open, at: Place, whole: Sequence[int | None] = ()
+    ) -> Iterator[Open]:
+        """Yield the body with each further list of places from one on, `at`, if it is worth a look.
+
+        Between two places the loops of a class are a single one where they cut as one does. Where a class has
+        a list of loops, the `whole` is what they cut; None if more than that matters.
+        """
         if self.excluded(label, ctx, body, at):
             return
         if at == body.trips:
             yield body
             return
-        places, left = (*body.places, at), tuple(t // n for t, n in zip(body.trips, at, strict=True))
+        longer = body._replace(places=(*body.places, at))
         last = frozenset(changed(body.places[-1], at)) if body.places else None
-        longer, above = body._replace(places=places), frozenset(c for c, n in enumerate(at) if n > 1)
-        for counts, segment in self.segments(left):
-            is_kind = segment and (
-                last is None or self.may_follow(body.start, body.end, above, last, segment)
-            )
-            if is_kind and self.within(ctx, longer, counts):
-                yield from self.placed(
-                    label, ctx, longer, tuple(n * f for n, f in zip(at, counts, strict=True))
-                )
+        above = frozenset(changed(none_of(at), at))
+        for then in self.following(at, body.trips, tuple(whole)):
+            segment = frozenset(changed(at, then))
+            is_kind = last is None or self.may_follow(body.start, body.end, above, last, segment)
+            if is_kind and self.within(ctx, longer, then):
+                yield from self.placed(label, ctx, longer, then, whole)
 
     @remembered
-    def segments(self, left: Numbers) -> list[tuple[Numbers, frozenset[int]]]:
-        """Trips that divide others, and the classes that have loops then."""
-        return [(own, frozenset(c for c, n in enumerate(own) if n > 1)) for own in vectors(left)]
+    def following(self, at: Place, trips: Place, whole: tuple[int | None, ...]) -> list[Place]:
+        """The places that may follow one: not itself, and with no loops in between that one can replace."""
+        found = [own for own in product(*map(further, at, trips)) if own != at]
+        if not whole:
+            return found
+        every = [*zip(at, whole, strict=True)]
+        left = [None if n is None else ceiling(n, prod(between((), own))) for own, n in every]
+        return [
+            then
+            for then in found
+            if all(n is None or is_single(n, between(*pair)) for n, *pair in zip(left, at, then, strict=True))
+        ]
 
     @remembered
     def may_follow(
@@ -725,46 +803,71 @@ class Paths:
         kinds = (self.kinds(j, v, start, end) for j, v in tiles)
         return {(frozenset(moving), frozenset(again)) for moving, again in kinds}
 
-    def within(self, ctx: Context, body: Open, counts: Numbers) -> bool:
-        """Whether the loops so far, those of the next segment with them, are no more than allowed."""
+    def within(self, ctx: Context, body: Open, then: Place) -> bool:
+        """Whether the loops above a place that follows those of a body are no more than allowed."""
         most, per_rank = self.cascade.most_loops, self.cascade.most_per_rank
         if most is None and per_rank is None:
             return True
-        at = [*((own, (*own.places, own.trips)) for own in ctx), (body, body.places)]
-        steps = [(own, changed(*pair)) for own, ends in at for pair in pairwise(ends)]
-        steps.append((body, {c for c, n in enumerate(counts) if n > 1}))
+        at = [*((own, (*own.places, own.trips)) for own in ctx), (body, (*body.places, then))]
+        steps = [
+            (own, c, len(between(*pair)))
+            for own, places in at
+            for ends in pairwise(places)
+            for c, pair in enumerate(zip(*ends, strict=True))
+        ]
         for j in range(body.start, body.end):
-            dims = [own.classes[c][j - own.start] for own, classes in steps for c in classes]
-            if len(dims) > (inf if most is None else most):
+            dims: Counter[int] = Counter()
+            for own, c, count in steps:
+                dims[own.classes[c][j - own.start]] += count
+            if dims.total() > (inf if most is None else most):
                 return False
-            if max(Counter(dims).values()) > (inf if per_rank is None else per_rank):
+            if max(dims.values()) > (inf if per_rank is None else per_rank):
                 return False
         return True
 
     def excluded(
-        self, label: Label, ctx: Context, body: Open, at: Numbers, least: Numbers | None = None
+        self,
+        label: Label,
+        ctx: Context,
+        body: Open,
+        at: Place,
+        least: Place | None = None,
     ) -> bool:
         """Whether the Einsums of a body cost too much, whatever the loops inside of a place.
 
-        So it is with all trips that are multiples of the `least` ones.
+        So it is with all trips that are multiples of the `least` ones, or cut into no larger tiles.
         """
-        own, energy, cycles = (*ctx, body), 0, 0
-        for j in range(body.start, body.end):
-            more = self.lower(j, own, at, least)
-            energy, cycles = energy + more[0], cycles + more[1]
-        outer = self.left(body.end, ctx)
         self.look()
+        own, places, is_any = (*ctx, body), range(body.start, body.end), self.cascade.is_any
+        outer, costs = self.left(body.end, ctx), [self.lower(j, own, at, least, is_any) for j in places]
         end = ctx[0].end if ctx else body.end
-        return bool(self.worth(label, end, (energy + outer[0], cycles + outer[1])) >= self.limit)
+
+        def are_too_much() -> bool:
+            energies, cycles = zip(outer, *costs, strict=True)
+            return bool(self.worth(label, end, (sum(energies), sum(cycles))) >= self.limit)
+
+        if are_too_much() or not is_any or least is not None or not body.flat:
+            return are_too_much()
+        for n, j in enumerate(places):  # no more claims than it takes
+            costs[n] = self.lower(j, own, at)
+            if are_too_much():
+                return True
+        return False
 
     @remembered
     def lower(
-        self, j: int, ctx: Context, at: Numbers | None = None, least: Numbers | None = None
+        self,
+        j: int,
+        ctx: Context,
+        at: Place | None = None,
+        least: Place | None = None,
+        is_open: bool = False,
     ) -> tuple[Any, Any]:
         """Least energy and cycles of an Einsum in open bodies, all its instances.
 
         Of the innermost one the loops inside of the place `at` are not known yet, and may hold tiles at any;
-        it may have any trips from the `least` ones on, if these are given.
+        it may have any trips from the `least` ones on, if these are given. Where it `is_open`, further loops
+        may cut the parts.
         """
         einsum, body = self.cascade.einsums[j], ctx[-1]
         if einsum.is_copy:
@@ -773,18 +876,23 @@ class Paths:
         ways = [self.ways(j, v, ctx, at, cut) for v in range(len(einsum.tensors))]
         # Few bodies differ in what an Einsum may do.
         each = map(undominated, ways) if body.flat else ways
-        energy, cycles = self.least_of(j, cut, tuple(map(tuple, each)), body.flat)
+        energy, cycles = self.least_of(j, cut, tuple(map(tuple, each)), body.flat, is_open)
         return energy * einsum.times, cycles * einsum.cycle_times
 
     @remembered
-    def least_of(self, j: int, cut: Cut, ways: tuple[tuple[Way, ...], ...], flat: bool) -> tuple[Any, Any]:
-        """Least energy and cycles of an Einsum that keeps each tile in one of some ways."""
+    def least_of(
+        self, j: int, cut: Cut, ways: tuple[tuple[Way, ...], ...], flat: bool, is_open: bool = False
+    ) -> tuple[Any, Any]:
+        """Least energy and cycles of an Einsum that keeps each tile in one of some ways.
+
+        Where it `is_open`, or not flat, further loops may cut the parts.
+        """
         if not flat:
-            is_open = j in self.followers
+            is_open = self.cascade.is_any or j in self.followers
             found = [self.edges.together(j, cut, own, is_open) for own in product(*map(self.cheapest, ways))]
         else:
             fitting = filter(self.has_room_for, product(*ways))
-            found = [self.edges.least(j, cut, chosen) for chosen in fitting]
+            found = [self.edges.least(j, cut, chosen, is_open) for chosen in fitting]
         energy, cycles = map(min, zip(*found, strict=True)) if found else (inf, inf)
         return energy, cycles
 
@@ -811,10 +919,11 @@ class Paths:
         found, count = set(), self.count
         for start, end in ((a, b) for a in range(count) for b in range(a + 2, count + 1)):
             if self.may_slide(start, end):
-                found |= {j for j in range(start, end) if self.is_followed(j, start, end)}
+                every = range(start, end)
+                found |= {j for j in every if self.cascade.is_followed(j, every)}
         return found
 
-    def ways(self, j: int, v: int, ctx: Context, at: Numbers | None, cut: Cut) -> list[Way]:
+    def ways(self, j: int, v: int, ctx: Context, at: Place | None, cut: Cut) -> list[Way]:
         """Ways to keep a tile."""
         einsum, body = self.cascade.einsums[j], ctx[-1]
         found = [self.edges.fetched(j, v, cut)]
@@ -830,7 +939,7 @@ class Paths:
             )
         return found
 
-    def open_spots(self, j: int, v: int, ctx: Context, at: Numbers) -> list[Way]:
+    def open_spots(self, j: int, v: int, ctx: Context, at: Place) -> list[Way]:
         """Ways of a held tile at the places that are known, and inside of the last one."""
         body, found = ctx[-1], []
         for level, own in enumerate(ctx):
@@ -841,7 +950,7 @@ class Paths:
             [*found, found[-1]._replace(room=min(deep.room, found[-1].room))] if at != body.trips else found
         )
 
-    def spot(self, j: int, v: int, ctx: Context, at: Numbers) -> Way:
+    def spot(self, j: int, v: int, ctx: Context, at: Place) -> Way:
         """The way of a tile that is held at a place of the innermost body."""
         if any(self.may_slide(own.start, own.end) for own in ctx):
             return self.edges.held(j, v, self.cascade.cut(j, self.loops_above(ctx, len(ctx) - 1, at)))
@@ -849,7 +958,7 @@ class Paths:
 
     @remembered
     def still_spot(
-        self, j: int, v: int, outer: Context, start: int, classes: tuple[Numbers, ...], at: Numbers
+        self, j: int, v: int, outer: Context, start: int, classes: tuple[Numbers, ...], at: Place
     ) -> Way:
         """The way of a tile that is held at a place above which no loop slides: other places do not count."""
         body = Open(start, start, classes, (), at, True)

@@ -99,14 +99,12 @@ class Tree:
         most_loops, most_per_rank = self.cascade.most_loops, self.cascade.most_per_rank
         for j, (_, loops, _) in enumerate(self.paths):
             need(self.cascade.moves_once(j, loops), "shared loops move each window along one dimension")
-            dims = Counter(loop.dims[j - loop.start] for loop in loops)
-            trips: Counter[int] = Counter()
-            for loop in loops:
-                trips[loop.dims[j - loop.start]] = max(1, trips[loop.dims[j - loop.start]]) * loop.trips
+            ends = range(1, len(loops) + 1)
             need(
-                all(n <= self.einsums[j].bounds[d] for d, n in trips.items()),
-                "loops cut no more parts than there are",
+                all(self.cascade.may_cut(loops[:end]) for end in ends),
+                "shared loops have trips that they may have",
             )
+            dims = Counter(loop.dims[j - loop.start] for loop in loops)
             need(
                 most_loops is None or len(loops) <= most_loops, "there are no more shared loops than allowed"
             )

@@ -31,6 +31,7 @@ class Kind(NamedTuple):
     homes: Numbers | None = None  # on-chip levels that keep the outputs (None: any)
     loose: bool = False  # bandwidths are left out
     deep: Deep = ()  # what is stored in memories farther in
+    later: frozenset[int] = frozenset()  # dimensions along which visits of other extents come before
     fills: tuple[tuple[int, int], ...] = ()  # least words of own tiles, by number of the memory
 
 
@@ -52,8 +53,9 @@ class Visits(Space):
     Dataspaces `above` the nests come from the on-chip memory, without room. Bandwidths carry the words of
     held tiles besides: at the least, unless `shares` says how fanouts divide these. Words of an output that
     an earlier visit has touched are not touched for the first time: only the trips over its own dimensions
-    bring new ones. In an order of its own, `memories` has the number of each level's memory, and there is a
-    place for each tile.
+    bring new ones, and none where visits of other extents came before that its dimensions do not tell apart.
+    In an order of its own, `memories` has the number of each level's memory, and there is a place for each
+    tile.
     """
 
     def __init__(
@@ -67,7 +69,10 @@ class Visits(Space):
         super().__init__(doc)
         above = frozenset[int]() if memories else kind.above.union(v for v, _ in kind.deep)
         self.visits, self.outside = prod(kind.trips), above
-        self.fresh = [prod(n for d, n in enumerate(kind.trips) if d in dims) for dims in einsum.dims]
+        self.fresh = [
+            0 if kind.later - dims else prod(n for d, n in enumerate(kind.trips) if d in dims)
+            for dims in einsum.dims
+        ]
         self.computes, self.arithmetic = self.computes * self.visits, self.arithmetic * self.visits
         self.latency = self.latency * self.visits
         most = max([self.computes, self.latency, *(space.most * self.visits for space in self.spaces)])

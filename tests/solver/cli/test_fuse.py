@@ -45,7 +45,6 @@ def test_the_mapping_reads_and_costs_the_same(tmp_path: Path, capsys: pytest.Cap
         (["--fuse-into", "Main"], "--fuse-into: 'Main' is the outermost memory"),
         (["--fuse-into", "GLB,Cache"], "there is no memory 'Cache'; on chip there are `GLB`"),
         (["--certificates", "certificates"], "--fuse: --certificate OUT writes that of the fused mapping"),
-        (["--shared-factors", "any", "--check"], "the checker does not support remainders of shared loops"),
         (["--shared-factors", "any", "--factors", "perfect"], "--shared-factors any: remainders of shared"),
         (["--resume"], "results of fused searches are not cached"),
         (["--check-time-limit", "1"], "it needs --check"),
