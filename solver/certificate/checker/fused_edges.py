@@ -8,7 +8,7 @@ from fractions import Fraction
 from functools import partial, reduce
 from itertools import chain, islice, pairwise, product
 from math import inf, prod
-from operator import le
+from operator import ge, le
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -569,14 +569,15 @@ def with_trips(claims: list[Claim]) -> Settled:
 
 
 def further(settled: Settled, trips: Numbers, held: Iterable[HeldTile]) -> Iterator[Claim]:
-    """Yield claims on as many trips or fewer, and no more words of held tiles: they hold for more."""
+    """Yield claims on as many trips or fewer, and no more words of held tiles read or written."""
     claims, every = settled
     if not claims:
         return
-    moved = {v: words for v, words, *_ in held}
+    moved = {v: (words, words - first) for v, words, first in held}
     for n in np.flatnonzero((np.array(trips, np.int64) % every == 0).all(axis=1)):
         _, kind, *_ = claims[n][2]
-        if all(moved.get(v, 0) >= words for v, words, _ in kind.held):
+        less = (map(ge, moved.get(v, (0, 0)), (words, words - first)) for v, words, first in kind.held)
+        if all(map(all, less)):
             yield claims[n]
 
 
