@@ -684,9 +684,9 @@ def deep_of(cascade: Cascade, einsum: Einsum, claim: Json) -> Deep:
     return deep
 
 
-def rooms_of(cascade: Cascade, pairs: Json, first: int) -> Rooms:
+def rooms_of(cascade: Cascade, pairs: Any, first: int) -> Rooms:
     """Words of on-chip memories that a claim is about, by number, from a `first` one on."""
-    rooms: Any = tuple(map(tuple, pairs))
+    rooms: Rooms = tuple(map(tuple, pairs))
     numbers = range(first, len(cascade.rooms) + 1)
     whole = all(len(own) == 2 and {*map(type, own)} == {int} and own[1] >= 0 for own in rooms)
     need(whole and [n for n, _ in rooms] == sorted({n for n, _ in rooms}), "rooms have numbers, in order")

@@ -61,6 +61,8 @@ class Waiting(NamedTuple):
     memory: int
     spread: Shared | None = None
     fill: Any = inf  # at most what it takes of one instance
+    above: Above | None = None  # the loops above it, if that counts
+    root: int | None = None  # the tensor whose room it takes there, if that is known
 
 
 class Label(NamedTuple):
@@ -309,11 +311,14 @@ class Paths:
         words, rooms = [], list(label.rooms)
         for (t, memory, spread), (level, loops) in tensors:
             room = self.cascade.stored_words(t, loops, memory, spread)
-            fill = self.cascade.stored_words(t, loops, memory, spread or ()) if self.is_filled else inf
+            own = Waiting(t, len(ctx), room, memory, spread)
+            if self.is_filled:
+                fill = self.cascade.stored_words(t, loops, memory, spread or ())
+                own = own._replace(fill=fill, above=loops, root=t)
             if level is not None and memory == 1 and t not in self.cascade.family:
                 rooms[level] = rooms[level]._replace(held=rooms[level].held + room)
-                room = 0
-            words.append(Waiting(t, len(ctx), room, memory, spread, fill))
+                own = own._replace(words=0)
+            words.append(own)
         return label._replace(stored=label.stored.union(words), rooms=tuple(rooms))
 
     @remembered
@@ -416,9 +421,11 @@ class Paths:
         """
         if not self.is_filled:
             return ()
-        left = dict(einsum.fills)
-        for own in (own for own in label.stored if own.tensor in einsum.tensors and own.memory in left):
-            left[own.memory] -= own.fill
+        taken: dict[int, dict[int | None, Any]] = {n: {} for n in einsum.fills}
+        for own in (own for own in label.stored if own.tensor in einsum.tensors and own.memory in taken):
+            roots = taken[own.memory]
+            roots[own.root] = max(own.fill, roots.get(own.root, 0))
+        left = {n: words - sum(taken[n].values()) for n, words in einsum.fills.items()}
         for v, cut in held.items() if 1 in left else ():
             words = einsum.tile(v, cut, shares) if einsum.are_known(shares) else einsum.largest(v, cut)
             left[1] -= words * einsum.space.at[einsum.home][v]["size"]
@@ -438,9 +445,22 @@ class Paths:
         stored = {own.tensor: own.memory for own in label.stored}
         levels = tuple(stored.get(t, 0) for t in einsum.tensors)
         if einsum.may_lie(levels) and min(self.unwaiting(label)) >= 0:
+            label = self.beside(label, einsum) if self.is_filled else label
             cost = einsum.transfer(levels)
             energy, cycles = cost[0] * einsum.times, cost[1] * einsum.cycle_times
             yield label._replace(energy=label.energy + energy, cycles=label.cycles + cycles)
+
+    def beside(self, label: Label, copy: Einsum) -> Label:
+        """The label with what is copied beside its source: it takes the room of that."""
+        own = {tile.tensor: tile for tile in label.stored if tile.tensor in copy.tensors}
+        source = own.get(copy.tensors[copy.writes.index(False)])
+        if source is None or source.above is None:
+            return label
+        one, stored = (source.tensor, source.above), set(label.stored)
+        for tile in (tile for tile in own.values() if tile != source and tile.memory == source.memory):
+            if tile.above is not None and self.cascade.is_part(copy, one, (tile.tensor, tile.above)):
+                stored = stored - {tile} | {tile._replace(root=source.root)}
+        return label._replace(stored=frozenset(stored))
 
     def shares(self, label: Label, einsum: Einsum, even: Sequence[int]) -> Spread | None:
         """Loops of an Einsum that spread what is stored, by fanout; None if there are none that do."""
