@@ -464,11 +464,10 @@ class Edges:
         claims = sorted((own for own in known if is_about(own, given)), key=lambda claim: -claim[0])
         for *_, stated in claims:
             self.use(*stated)
-        least = {}  # by what else limits claims, of those so far: the one with the least room counts
-        found = {}
-        for room, corners, stated in claims:
-            least[stated[1], stated[3]] = corners
-            found[room] = reduce(joint, least.values())
+        found: dict[Any, Corners] = {}
+        every: Corners = ((0, 0),)
+        for room, corners, _ in claims:
+            every = found[room] = joint(every, corners)
         return [*found.items()]
 
     def claims_with(self, einsum: Einsum, kind: Kind, fills: Rooms) -> Iterator[Claim]:
@@ -507,13 +506,12 @@ class Edges:
         """Least energy and cycles of all kinds of visits with some room; None if one has no mapping."""
         energy = cycles = 0
         for many in claims:
-            fits = [(stated, corners) for most, corners, stated in many if most >= room]
-            fitting = {(stated[1], stated[3]): (corners, stated) for stated, corners in fits}
+            fitting = [(corners, stated) for most, corners, stated in many if most >= room]
             if not fitting:
                 continue
-            for _, stated in fitting.values():
+            for _, stated in fitting:
                 self.use(*stated)
-            corners = reduce(joint, (corners for corners, _ in fitting.values()))
+            corners = reduce(joint, (corners for corners, _ in fitting))
             if not corners:
                 return None
             energy, cycles = energy + corners[0][0], cycles + corners[-1][1]

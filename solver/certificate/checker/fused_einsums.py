@@ -217,7 +217,7 @@ class Einsum:
 
     @cached_property
     def spatial(self) -> Array:
-        """The choices of spatial factors that rules allow, without remainders: (choice, fanout, dimension)."""
+        """The choices of spatial factors that rules allow, without remainders: one per fanout and dimension."""
         space = Space(self.even_doc) if self.is_any else self.space
         return space.spatial[space.rules.open]
 
