@@ -203,7 +203,7 @@ class Einsum:
         return {n: (fans[n], mesh) for n, mesh in meshes.items() if prod(mesh) > 1}
 
     def divisions(self, level: int, extents: Mapping[int, int]) -> list[Spread]:
-        """All spatial loops of the fanouts outside of a memory, given extents of dimensions that they divide."""
+        """All spatial loops of the fanouts outside of a memory that divide the extents of dimensions."""
         numbers, sizes = [*self.outside(level)], [extents.get(d, 1) for d, _ in enumerate(self.bounds)]
         rows = np.unique(self.spatial[:, numbers], axis=0)
         rows = rows[(np.array(sizes) % rows.prod(axis=1) == 0).all(axis=1)].tolist()
@@ -217,7 +217,7 @@ class Einsum:
 
     @cached_property
     def spatial(self) -> Array:
-        """The choices of spatial factors that rules allow, without remainders: one per fanout and dimension."""
+        """Choices of spatial factors that rules allow, without remainders, by fanout and dimension."""
         space = Space(self.even_doc) if self.is_any else self.space
         return space.spatial[space.rules.open]
 
