@@ -8,7 +8,7 @@ from fractions import Fraction
 from functools import partial, reduce
 from itertools import chain, islice, pairwise, product
 from math import inf, prod
-from operator import le
+from operator import ge, le
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -484,11 +484,10 @@ class Edges:
         claims = sorted((own for own in known if is_about(own, given)), key=lambda claim: -claim[0])
         for *_, stated in claims:
             self.use(*stated)
-        least = {}  # by what else limits claims, of those so far: the one with the least room counts
-        found = {}
-        for room, corners, stated in claims:
-            least[stated[1], stated[3]] = corners
-            found[room] = reduce(joint, least.values())
+        found: dict[Any, Corners] = {}
+        every: Corners = ((0, 0),)
+        for room, corners, _ in claims:
+            every = found[room] = joint(every, corners)
         return [*found.items()]
 
     def claims_with(self, einsum: Einsum, kind: Kind, fills: Rooms) -> Iterator[Claim]:
@@ -527,13 +526,12 @@ class Edges:
         """Least energy and cycles of all kinds of visits with some room; None if one has no mapping."""
         energy = cycles = 0
         for many in claims:
-            fits = [(stated, corners) for most, corners, stated in many if most >= room]
-            fitting = {(stated[1], stated[3]): (corners, stated) for stated, corners in fits}
+            fitting = [(corners, stated) for most, corners, stated in many if most >= room]
             if not fitting:
                 continue
-            for _, stated in fitting.values():
+            for _, stated in fitting:
                 self.use(*stated)
-            corners = reduce(joint, (corners for corners, _ in fitting.values()))
+            corners = reduce(joint, (corners for corners, _ in fitting))
             if not corners:
                 return None
             energy, cycles = energy + corners[0][0], cycles + corners[-1][1]
@@ -589,14 +587,15 @@ def with_trips(claims: list[Claim]) -> Settled:
 
 
 def further(settled: Settled, trips: Numbers, held: Iterable[HeldTile]) -> Iterator[Claim]:
-    """Yield claims on as many trips or fewer, and no more words of held tiles: they hold for more."""
+    """Yield claims on as many trips or fewer, and no more words of held tiles read or written."""
     claims, every = settled
     if not claims:
         return
-    moved = {v: words for v, words, *_ in held}
+    moved = {v: (words, words - first) for v, words, first in held}
     for n in np.flatnonzero((np.array(trips, np.int64) % every == 0).all(axis=1)):
         _, kind, *_ = claims[n][2]
-        if all(moved.get(v, 0) >= words for v, words, _ in kind.held):
+        less = (map(ge, moved.get(v, (0, 0)), (words, words - first)) for v, words, first in kind.held)
+        if all(map(all, less)):
             yield claims[n]
 
 

@@ -10,8 +10,11 @@ from itertools import chain, product
 from math import prod
 from typing import Any
 
+import numpy as np
+
 from solver.certificate.checker.claims import (
     EXACT,
+    Array,
     Json,
     Levels,
     Mask,
@@ -200,27 +203,30 @@ class Einsum:
         meshes = {n: (self.space.nodes[p]["mesh_x"], self.space.nodes[p]["mesh_y"]) for n, p in fans.items()}
         return {n: (fans[n], mesh) for n, mesh in meshes.items() if prod(mesh) > 1}
 
-    def divisions(self, level: int, extents: Mapping[int, int]) -> Iterator[Spread]:
-        """Yield all spatial loops of the fanouts outside of a memory, given extents of some dimensions."""
-        found: list[tuple[Spread, Mapping[int, int]]] = [((), extents)]
-        for number in self.outside(level):
-            pairs = [(own, left, counts) for own, left in found for counts in vectors(left.values())]
-            found = [
-                (
-                    (*own, (number, tuple((d, n) for d, n in zip(left, counts, strict=True) if n > 1))),
-                    {d: left[d] // n for d, n in zip(left, counts, strict=True)},
-                )
-                for own, left, counts in pairs
-                if self.may_span(number, dict(zip(left, counts, strict=True)))
-            ]
-        yield from (own for own, _ in found)
+    def divisions(self, level: int, extents: Mapping[int, int]) -> list[Spread]:
+        """All spatial loops of the fanouts outside of a memory that divide the extents of dimensions."""
+        numbers, sizes = [*self.outside(level)], [extents.get(d, 1) for d, _ in enumerate(self.bounds)]
+        rows = np.unique(self.spatial[:, numbers], axis=0)
+        rows = rows[(np.array(sizes) % rows.prod(axis=1) == 0).all(axis=1)].tolist()
+        return [
+            tuple(
+                (number, tuple((d, n) for d, n in enumerate(own) if n > 1))
+                for number, own in zip(numbers, row, strict=True)
+            )
+            for row in rows
+        ]
 
-    def may_span(self, number: int, counts: Mapping[int, int]) -> bool:
-        """Whether a fanout may have spatial loops, in some order."""
-        node, whole = self.even_doc["nodes"][self.space.fans[number]], prod(counts.values())
-        wide = {prod(n for d, n in counts.items() if d in own) for own in map(set, node["along_x"])}
-        fits = any(n <= node["mesh_x"] and whole // n <= node["mesh_y"] for n in wide)
-        return fits and all(counts.get(d, 1) in own for d, own in enumerate(node["factors"]))
+    @cached_property
+    def spatial(self) -> Array:
+        """Choices of spatial factors that rules allow, without remainders, by fanout and dimension."""
+        space = Space(self.even_doc) if self.is_any else self.space
+        return space.spatial[space.rules.open]
+
+    @remembered
+    def may_be(self, bounds: Numbers) -> bool:
+        """Whether fanouts allow visits of such bounds at all."""
+        rows = self.spatial.prod(axis=1)
+        return self.is_any or bool((np.array(bounds) % rows == 0).all(axis=1).any())
 
     def instances(self, p: int) -> int:
         """How often a node exists."""

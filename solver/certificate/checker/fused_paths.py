@@ -372,6 +372,8 @@ class Paths:
             yield from self.copied(label, einsum)
             return
         levels, cut = {own.tensor: own.memory for own in label.stored}, self.cut(j, ctx)
+        if not all(einsum.may_be(bounds) for bounds, _ in einsum.kinds(cut)):
+            return
         left, shares = self.unwaiting(label), self.shares(label, einsum, self.even_of(j, ctx))
         if min(left) < 0 or shares is None:
             return
@@ -873,6 +875,8 @@ class Paths:
         if einsum.is_copy:
             return 0, 0
         cut = self.cut(j, (*ctx[:-1], body._replace(trips=least or body.trips)))
+        if not all(einsum.may_be(bounds) for bounds, _ in einsum.kinds(cut)):
+            return inf, inf
         ways = [self.ways(j, v, ctx, at, cut) for v in range(len(einsum.tensors))]
         # Few bodies differ in what an Einsum may do.
         each = map(undominated, ways) if body.flat else ways

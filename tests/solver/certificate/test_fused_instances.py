@@ -6,6 +6,8 @@ from random import Random
 
 import pytest
 
+from solver.certificate.checker import fused_edges
+from solver.certificate.checker.fused_visits import Kind, Limits
 from solver.fusion import FusionLimits
 from tests.slow import slow
 from tests.solver.certificate.checker import verdict
@@ -191,3 +193,12 @@ def test_a_dearer_mapping_is_not_proven(held, tmp_path):
     assert forged["bound"] > held["bound"]
     forged |= {key: copy.deepcopy(held[key]) for key in ("problem", "least", "edges")}
     assert resealed(forged, tmp_path)[0] == "CANNOT CHECK"
+
+
+def test_claims_on_held_tiles_hold_where_no_less_is_read():
+    """Words that are touched first are not read: a claim that counts them as read says too much."""
+    kind = Kind((4,), (2,), frozenset([0]), ((0, 10, 0),))
+    claim = 8, ((1, 1),), (None, kind, 8, Limits(), ((1, 1),), False)
+    settled = fused_edges.with_trips([claim])
+    assert [*fused_edges.further(settled, (4,), ((0, 10, 0),))] == [claim]
+    assert not [*fused_edges.further(settled, (4,), ((0, 10, 4),))]
