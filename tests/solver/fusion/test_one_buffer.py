@@ -20,13 +20,13 @@ from tests.slow import few
 KINDS = ("products", "three", "attention", "projections", "diamond", "skip")
 
 
-def drawn(name: str, seed: int, choices=(2, 3, 4, 6, 8, 12)) -> Cascade:
+def drawn(name: str, seed: int, choices=(2, 3, 4, 6, 8, 12), unit: int = 1) -> Cascade:
     random = Random(seed)
     bounds = {dim: random.choice(choices) for dim in "abcdefhkmnop"}
     if name == "skip":
         bounds["d"] = bounds["b"]
     buffer = StorageLevel("buffer", size_words=random.choice((20, 40, 80, 160, 400)))
-    memory = StorageLevel("memory", energy=AccessEnergy(read=3, update=2))
+    memory = StorageLevel("memory", energy=AccessEnergy(read=3 * unit, update=2 * unit))
     return cascade_of(SHAPES[name], bounds, Architecture("one buffer", (memory, buffer), Compute("mac")))
 
 
@@ -43,6 +43,19 @@ def test_the_cost_model_agrees(name: str, seed: int):
     found = evaluate_fused(cascade, mapping)
     assert (found.valid, found.energy) == (True, energy)
     assert energy <= alone.value
+
+
+def test_energies_are_exact_beyond_64_bits():
+    by_unit = []
+    for unit in (1, 10**18):
+        space = FusionSpace(drawn("products", 0, unit=unit))
+        assert is_known(space)
+        leaves = fuse_cascade(space.cascade, ENERGY, limits=FusionLimits(0)).mapping.children
+        by_unit.append(good_mapping(space, leaves, [unit * 10**6] * len(leaves), never))
+    assert by_unit[1] == (10**18 * by_unit[0][0], by_unit[0][1])
+    memory = StorageLevel("memory", energy=AccessEnergy(read=10**18 + 1, update=10**18))
+    architecture = Architecture("fine", (memory, StorageLevel("buffer", size_words=80)), Compute("mac"))
+    assert not is_known(FusionSpace(cascade_of(SHAPES["products"], dict.fromkeys("mabc", 4), architecture)))
 
 
 @pytest.mark.parametrize(
