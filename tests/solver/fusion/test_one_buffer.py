@@ -1,5 +1,6 @@
 """Fused mappings onto one buffer by formulas: what they say is what the cost model counts."""
 
+from dataclasses import replace
 from random import Random
 
 import pytest
@@ -68,6 +69,34 @@ def test_it_is_no_better_than_the_optimum(name: str, seed: int):
     energies = [cost.energy for cost in alone.evaluation.einsums]
     energy, _ = good_mapping(FusionSpace(cascade), alone.mapping.children, energies, never)
     assert result.value <= energy <= alone.value
+
+
+def priced(price: int) -> Cascade:
+    """Products whose memory takes so much energy for a word."""
+    memory = StorageLevel("memory", energy=AccessEnergy(read=price, update=price + 1))
+    architecture = Architecture("dear", (memory, StorageLevel("buffer", size_words=20)), Compute("mac"))
+    return cascade_of(SHAPES["products"], dict.fromkeys("mabc", 4), architecture)
+
+
+@pytest.mark.parametrize("price", [10**20, (1 << 62) // 100])
+def test_energies_beyond_64_bits(price: int):
+    cascade = priced(price)
+    assert not is_known(FusionSpace(cascade))
+    assert fuse_cascade(cascade, ENERGY).status is Status.OPTIMAL
+    whole = replace_energy(cascade, AccessEnergy(read=price, update=price))
+    assert is_known(FusionSpace(whole))
+    cheap = replace_energy(cascade, AccessEnergy(read=1, update=1))
+    assert fuse_cascade(whole, ENERGY).value == price * fuse_cascade(cheap, ENERGY).value
+
+
+def replace_energy(cascade: Cascade, energy: AccessEnergy) -> Cascade:
+    """Change what the outer memory takes."""
+    einsums = []
+    for einsum in cascade.einsums:
+        memory, *others = einsum.mapspace.architecture.nodes
+        architecture = replace(einsum.mapspace.architecture, nodes=(replace(memory, energy=energy), *others))
+        einsums.append(replace(einsum, mapspace=replace(einsum.mapspace, architecture=architecture)))
+    return replace(cascade, einsums=tuple(einsums))
 
 
 def test_what_the_formulas_do_not_know():
