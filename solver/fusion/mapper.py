@@ -417,6 +417,7 @@ class _Search:
 
     def _map_alone(self) -> None:
         """Map each Einsum with remainders as if it were alone, those that differ in names alone once."""
+        self.pricer.heed()
         places = [place for place, einsum in enumerate(self.cascade.einsums) if not einsum.is_copy]
         edges = [self.pricer.edge(self.space.stores.alone(place, remainders=True)) for place in places]
         distinct = {id(edge.core): edge for edge in edges}.values()
