@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property, reduce
@@ -28,6 +28,9 @@ BLOCKS_CLOSE = 1 - 1e-12
 
 MOST_GRAINS = 1e12
 """Grains of energy up to which doubles that err so little tell them apart."""
+
+GRAINS_CLOSE, UNSURE = 1 - 1e-15, 0.01
+"""A product of a whole number and a grain errs by a smaller share; and by fewer grains than this."""
 
 LOADS_CLOSE = 1 - 1e-9
 """Cycles of words err by a smaller share where they are no whole numbers of parts of a cycle."""
@@ -401,31 +404,65 @@ class Charges:
         scales = [levels[place].scale(name) for place in resource.levels for name in names]
         rates = [each * scale for each in (resource.read_cycles, resource.write_cycles) for scale in scales]
         every = [Fraction(own) for own in (*rates, resource.besides(levels)) if own]
-        grain = reduce(common_divisor, every) if every else None
-        is_told = grain is not None and max(grain.numerator, grain.denominator) < WHOLE_DOUBLES
-        return grain if is_told else None
+        return reduce(common_divisor, every) if every else None
 
     def whole_loads(self, resource: int, cycles: FloatArray) -> FloatArray:
         """Bounds on cycles of a bandwidth, rounded up to what words may load it where doubles tell that."""
         grain = self.load_grains[resource]
         if grain is None:
             return cycles * LOADS_CLOSE
-        number = cycles * grain.denominator / grain.numerator
-        exact = np.ceil(number * SUMS_CLOSE)
-        # A quotient of whole numbers is rounded once: it is no larger than the number above.
-        told = (number < MOST_GRAINS) & (exact * grain.numerator < WHOLE_DOUBLES)
-        found: FloatArray = np.where(told, exact * grain.numerator / grain.denominator, cycles * SUMS_CLOSE)
+        exact = np.ceil(cycles / float(grain) * SUMS_CLOSE)
+        whole = exact * float(grain) * GRAINS_CLOSE
+        if max(grain.numerator, grain.denominator) < WHOLE_DOUBLES:
+            # A quotient of whole numbers is rounded once: it is no larger than the number above.
+            is_rounded_once = exact * grain.numerator < WHOLE_DOUBLES
+            whole = np.where(is_rounded_once, exact * grain.numerator / grain.denominator, whole)
+        found: FloatArray = np.where(exact < MOST_GRAINS, whole, cycles * SUMS_CLOSE)
         return found
+
+    def exact_cycles(self, cycles: float, resources: Sequence[int]) -> Fraction:
+        """Cycles of a mapping, at least, as exactly as can be told.
+
+        Parameters
+        ----------
+        cycles
+            A bound, the larger one of whole steps and of what `whole_loads` says of some resources.
+        resources
+            These.
+        """
+        if cycles.is_integer():
+            return Fraction(cycles)
+        grains = [self.load_grains[own] for own in resources]
+        numbers = [math.inf if own is None else cycles / float(own) for own in grains]
+        if max(numbers, default=math.inf) >= MOST_GRAINS:
+            return Fraction(cycles) * Fraction(GRAINS_CLOSE)
+        pairs = zip(grains, numbers, strict=True)
+        meant = (own * round(number) for own, number in pairs if own and abs(number - round(number)) < UNSURE)
+        return min(meant, default=Fraction(cycles) * Fraction(GRAINS_CLOSE))
 
     @cached_property
     def _word_grain(self) -> int:
         """Energy units that divide those of all accesses."""
         prices = []
-        for level in self.space.levels:
-            rows = [level.packing_of(view.name).accesses_per_block for view in self.space.views]
-            each = (level.energy.read, level.energy.fill, level.energy.update)
-            prices += [price * own for price in each for own in rows]
+        for number, level in enumerate(self.space.levels):
+            each = math.gcd(level.energy.read, level.energy.fill, level.energy.update)
+            for view in self.space.views:
+                accesses = level.packing_of(view.name).accesses_per_block
+                prices.append(each * accesses * self.words_step(view.place, number))
         return math.gcd(*prices) or 1
+
+    def words_step(self, place: int, level: int) -> int:
+        """Words that divide those of each access of a level: tiles cover a dataspace, once or several times.
+
+        1 where some tiles may be short or overlap, or where some words are paid for together.
+        """
+        space, own, view = self.space, self.space.levels[level], self.space.views[place]
+        is_uneven = space.has_remainders or self.are_sparse or not view.simple
+        is_uneven |= space.mapspace.counting_rule.looks_once
+        if is_uneven or own.packing_of(view.name).block_size > 1 or self.paying(level) != 1:
+            return 1
+        words, free = math.prod(space.lattice.bounds[d] for d in view.relevant), own.free_share(view.name)
+        return 1 if words % free.denominator else words // free.denominator
 
     def whole(self, energies: FloatArray) -> FloatArray:
         """Bounds on energies, rounded down, but to a multiple of the grain where doubles tell these apart."""
@@ -462,13 +499,10 @@ class Charges:
             Where all words are whole numbers.
         """
         exact = whole & self._is_whole & (energies < EXACT)
-        close: FloatArray = np.where(exact, energies, np.ceil(energies * FINELY_CLOSE))
-        return close
-
-    @staticmethod
-    def rounded_down(numbers: FloatArray) -> FloatArray:
-        """Wide numbers that are whole, or a little less where they are too large to be exact."""
-        return np.where(numbers < EXACT, numbers, numbers * FINELY_CLOSE)
+        # Words that are no whole numbers are doubles, and so are those that are too many for these.
+        finely = whole & (self.space.problem.computes < WHOLE_DOUBLES)
+        close: FloatArray = np.ceil(energies * np.where(finely, FINELY_CLOSE, SUMS_CLOSE))
+        return np.where(exact, energies, close)
 
     def first_words(self, place: int) -> float:
         """Upper bound on the distinct words of a dataspace."""
