@@ -29,8 +29,9 @@ BLOCKS_CLOSE = 1 - 1e-12
 MOST_GRAINS = 1e12
 """Grains of energy up to which doubles that err so little tell them apart."""
 
-GRAINS_CLOSE, UNSURE = 1 - 1e-15, 0.01
-"""A product of a whole number and a grain errs by a smaller share; and by fewer grains than this."""
+GRAINS_CLOSE, APART = 2e-15, 1e-14
+"""By what share products of a whole number and a grain may err; and by what share more than those of the
+resource before those of each resource are lowered: a bound then tells which resource it is about."""
 
 LOADS_CLOSE = 1 - 1e-9
 """Cycles of words err by a smaller share where they are no whole numbers of parts of a cycle."""
@@ -412,13 +413,19 @@ class Charges:
         if grain is None:
             return cycles * LOADS_CLOSE
         exact = np.ceil(cycles / float(grain) * SUMS_CLOSE)
-        whole = exact * float(grain) * GRAINS_CLOSE
-        if max(grain.numerator, grain.denominator) < WHOLE_DOUBLES:
-            # A quotient of whole numbers is rounded once: it is no larger than the number above.
-            is_rounded_once = exact * grain.numerator < WHOLE_DOUBLES
-            whole = np.where(is_rounded_once, exact * grain.numerator / grain.denominator, whole)
+        whole = self._of_grains(resource, grain, exact)
         found: FloatArray = np.where(exact < MOST_GRAINS, whole, cycles * SUMS_CLOSE)
         return found
+
+    @staticmethod
+    def _of_grains(resource: int, grain: Fraction, number: FloatArray) -> FloatArray:
+        """Cycles of whole numbers of a resource's grains, at least."""
+        lowered: FloatArray = number * (float(grain) * (1 - APART * (resource + 1)))
+        if max(grain.numerator, grain.denominator) >= WHOLE_DOUBLES:
+            return lowered
+        # A quotient of whole numbers is rounded once: it is no larger than what it is a bound on.
+        is_rounded_once = number * grain.numerator < WHOLE_DOUBLES
+        return np.where(is_rounded_once, number * grain.numerator / grain.denominator, lowered)
 
     def exact_cycles(self, cycles: float, resources: Sequence[int]) -> Fraction:
         """Cycles of a mapping, at least, as exactly as can be told.
@@ -432,13 +439,15 @@ class Charges:
         """
         if cycles.is_integer():
             return Fraction(cycles)
-        grains = [self.load_grains[own] for own in resources]
-        numbers = [math.inf if own is None else cycles / float(own) for own in grains]
-        if max(numbers, default=math.inf) >= MOST_GRAINS:
-            return Fraction(cycles) * Fraction(GRAINS_CLOSE)
-        pairs = zip(grains, numbers, strict=True)
-        meant = (own * round(number) for own, number in pairs if own and abs(number - round(number)) < UNSURE)
-        return min(meant, default=Fraction(cycles) * Fraction(GRAINS_CLOSE))
+        least, meant = Fraction(cycles) * (1 - Fraction(GRAINS_CLOSE)), list[Fraction]()
+        for resource in resources:
+            grain = self.load_grains[resource]
+            if grain is None or cycles / float(grain) >= MOST_GRAINS:
+                return least
+            number = round(cycles / float(grain))
+            told = float(self._of_grains(resource, grain, np.array(float(number))))
+            meant += [grain * number] if abs(told - cycles) <= cycles * GRAINS_CLOSE else []
+        return min(meant, default=least)
 
     @cached_property
     def _word_grain(self) -> int:
