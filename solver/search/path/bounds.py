@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from functools import cached_property
 from typing import NamedTuple
 
@@ -223,15 +225,17 @@ class Bounds:
         """
         charges = self.masked.charges
         grains = charges.grains(words, self.masked.inside.are_whole(unrolled))
-        fixed = self.masked.exactly_fixed(unrolled, self.waiting(cycles, steps), tiles)
-        pairs = zip(self._whole(cycles), fixed, strict=True)
-        left = (self.goal.energy_limit(int(own)) - spent for own, spent in pairs)
+        waiting, latency = self.exactly(self.waiting(cycles, steps)), self.masked.frame.space.latency
+        fixed = self.masked.exactly_fixed(unrolled, waiting, tiles)
+        pairs = zip(self.exactly(cycles - latency), fixed, strict=True)
+        left = [self.goal.energy_limit(math.ceil(own) + latency) - spent for own, spent in pairs]
         limits = (-(-own // charges.fine.unit) for own in left)
         most = np.array(
             [np.longdouble(own) if own < MOST_LIMITED_GRAINS else np.longdouble(np.inf) for own in limits]
         )
-        able: BoolArray = grains < most
-        return able
+        # Wide numbers may hardly tell what all words cost, but whole ones tell what they cost at the least.
+        able: BoolArray = np.array(self.masked.exactly_once(unrolled), object) < np.array(left, object)
+        return able & (grains < most)
 
     def cycles(self, loads: FloatArray, steps: FloatArray) -> FloatArray:
         """Cycles, at least, of the slowest, not rounded up where those that leak are not."""
@@ -243,6 +247,12 @@ class Bounds:
     def waiting(self, cycles: FloatArray, steps: FloatArray) -> FloatArray:
         """Cycles in which instances leak, at least, where a mapping takes so many."""
         return np.maximum(steps, cycles - self.masked.frame.space.latency)
+
+    def exactly(self, cycles: FloatArray) -> list[Fraction]:
+        """Bounds on cycles without what networks take, as exactly as can be told."""
+        charges, resources = self.masked.charges, self.busy
+        known = {own: charges.exact_cycles(own, resources) for own in set(cycles.tolist())}
+        return [known[own] for own in cycles.tolist()]
 
     def _whole(self, cycles: FloatArray) -> FloatArray:
         """Cycles that a mapping is said to take, given those of its slowest part."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property, reduce
@@ -28,6 +28,10 @@ BLOCKS_CLOSE = 1 - 1e-12
 
 MOST_GRAINS = 1e12
 """Grains of energy up to which doubles that err so little tell them apart."""
+
+GRAINS_CLOSE, APART = 2e-15, 1e-14
+"""By what share products of a whole number and a grain may err; and by what share more than those of the
+resource before those of each resource are lowered: a bound then tells which resource it is about."""
 
 LOADS_CLOSE = 1 - 1e-9
 """Cycles of words err by a smaller share where they are no whole numbers of parts of a cycle."""
@@ -401,31 +405,73 @@ class Charges:
         scales = [levels[place].scale(name) for place in resource.levels for name in names]
         rates = [each * scale for each in (resource.read_cycles, resource.write_cycles) for scale in scales]
         every = [Fraction(own) for own in (*rates, resource.besides(levels)) if own]
-        grain = reduce(common_divisor, every) if every else None
-        is_told = grain is not None and max(grain.numerator, grain.denominator) < WHOLE_DOUBLES
-        return grain if is_told else None
+        return reduce(common_divisor, every) if every else None
 
     def whole_loads(self, resource: int, cycles: FloatArray) -> FloatArray:
         """Bounds on cycles of a bandwidth, rounded up to what words may load it where doubles tell that."""
         grain = self.load_grains[resource]
         if grain is None:
             return cycles * LOADS_CLOSE
-        number = cycles * grain.denominator / grain.numerator
-        exact = np.ceil(number * SUMS_CLOSE)
-        # A quotient of whole numbers is rounded once: it is no larger than the number above.
-        told = (number < MOST_GRAINS) & (exact * grain.numerator < WHOLE_DOUBLES)
-        found: FloatArray = np.where(told, exact * grain.numerator / grain.denominator, cycles * SUMS_CLOSE)
+        exact = np.ceil(cycles / float(grain) * SUMS_CLOSE)
+        whole = self._of_grains(resource, grain, exact)
+        found: FloatArray = np.where(exact < MOST_GRAINS, whole, cycles * SUMS_CLOSE)
         return found
+
+    @staticmethod
+    def _of_grains(resource: int, grain: Fraction, number: FloatArray) -> FloatArray:
+        """Cycles of whole numbers of a resource's grains, at least."""
+        lowered: FloatArray = number * (float(grain) * (1 - APART * (resource + 1)))
+        if max(grain.numerator, grain.denominator) >= WHOLE_DOUBLES:
+            return lowered
+        # A quotient of whole numbers is rounded once: it is no larger than what it is a bound on.
+        is_rounded_once = number * grain.numerator < WHOLE_DOUBLES
+        return np.where(is_rounded_once, number * grain.numerator / grain.denominator, lowered)
+
+    def exact_cycles(self, cycles: float, resources: Sequence[int]) -> Fraction:
+        """Cycles of a mapping, at least, as exactly as can be told.
+
+        Parameters
+        ----------
+        cycles
+            A bound, the larger one of whole steps and of what `whole_loads` says of some resources.
+        resources
+            These.
+        """
+        if cycles.is_integer():
+            return Fraction(cycles)
+        least, meant = Fraction(cycles) * (1 - Fraction(GRAINS_CLOSE)), list[Fraction]()
+        for resource in resources:
+            grain = self.load_grains[resource]
+            if grain is None or cycles / float(grain) >= MOST_GRAINS:
+                return least
+            number = round(cycles / float(grain))
+            told = float(self._of_grains(resource, grain, np.array(float(number))))
+            meant += [grain * number] if abs(told - cycles) <= cycles * GRAINS_CLOSE else []
+        return min(meant, default=least)
 
     @cached_property
     def _word_grain(self) -> int:
         """Energy units that divide those of all accesses."""
         prices = []
-        for level in self.space.levels:
-            rows = [level.packing_of(view.name).accesses_per_block for view in self.space.views]
-            each = (level.energy.read, level.energy.fill, level.energy.update)
-            prices += [price * own for price in each for own in rows]
+        for number, level in enumerate(self.space.levels):
+            each = math.gcd(level.energy.read, level.energy.fill, level.energy.update)
+            for view in self.space.views:
+                accesses = level.packing_of(view.name).accesses_per_block
+                prices.append(each * accesses * self.words_step(view.place, number))
         return math.gcd(*prices) or 1
+
+    def words_step(self, place: int, level: int) -> int:
+        """Words that divide those of each access of a level: tiles cover a dataspace, once or several times.
+
+        1 where some tiles may be short or overlap, or where some words are paid for together.
+        """
+        space, own, view = self.space, self.space.levels[level], self.space.views[place]
+        is_uneven = space.has_remainders or self.are_sparse or not view.simple
+        is_uneven |= space.mapspace.counting_rule.looks_once
+        if is_uneven or own.packing_of(view.name).block_size > 1 or self.paying(level) != 1:
+            return 1
+        words, free = math.prod(space.lattice.bounds[d] for d in view.relevant), own.free_share(view.name)
+        return 1 if words % free.denominator else words // free.denominator
 
     def whole(self, energies: FloatArray) -> FloatArray:
         """Bounds on energies, rounded down, but to a multiple of the grain where doubles tell these apart."""
@@ -462,13 +508,10 @@ class Charges:
             Where all words are whole numbers.
         """
         exact = whole & self._is_whole & (energies < EXACT)
-        close: FloatArray = np.where(exact, energies, np.ceil(energies * FINELY_CLOSE))
-        return close
-
-    @staticmethod
-    def rounded_down(numbers: FloatArray) -> FloatArray:
-        """Wide numbers that are whole, or a little less where they are too large to be exact."""
-        return np.where(numbers < EXACT, numbers, numbers * FINELY_CLOSE)
+        # Words that are no whole numbers are doubles, and so are those that are too many for these.
+        finely = whole & (self.space.problem.computes < WHOLE_DOUBLES)
+        close: FloatArray = np.ceil(energies * np.where(finely, FINELY_CLOSE, SUMS_CLOSE))
+        return np.where(exact, energies, close)
 
     def first_words(self, place: int) -> float:
         """Upper bound on the distinct words of a dataspace."""

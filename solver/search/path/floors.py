@@ -99,7 +99,8 @@ class _Floors:
 
     @cached_property
     def _bounds(self) -> Bounds:
-        return Bounds(Masked(self.frame, self.charges, {}), Goal("energy"), self.every, 0.0)
+        every = frozenset(range(len(self.frame.space.resources)))
+        return Bounds(Masked(self.frame, self.charges, {}), Goal("energy"), self.every, 0.0, every)
 
     @cached_property
     def _inside(self) -> Inside:
@@ -130,8 +131,8 @@ class _Floors:
         rows = self.every[near]
         some, fine = replace(self, every=_InVisits(rows.frame, rows.members, len(near))), self.charges.fine
         waiting = self._bounds.waiting(cycles[near], steps[near])
-        fixed = self._bounds.masked.exactly_fixed(some.every, waiting)
-        words = self.charges.grains(some._words(fine), np.zeros(len(near), np.bool_))
+        fixed = self._bounds.masked.exactly_fixed(some.every, self._bounds.exactly(waiting))
+        words = self.charges.grains(some._words(fine), self._inside.are_whole(some.every))
         pairs = zip(words.tolist(), fixed, strict=True)
         return min((int(own) * fine.unit + more for own, more in pairs), default=math.floor(most))
 
@@ -169,7 +170,8 @@ class _Floors:
                 sorted({*places} - {*still}),
             )
             if moved:
-                rates = np.stack([self._sum(self._rate, paid, p, price) for p in moved], axis=1)
+                rate = partial(self._rate, price)
+                rates = np.stack([self._sum(rate, paid, p, price) for p in moved], axis=1)
                 own = own + _least_product(rates, self._front(boundary, tenants, moved, fits))
                 own = own - sum(self._sum(self._free, paid, p, price) for p in moved)
             best = np.minimum(best, own)
@@ -205,17 +207,19 @@ class _Floors:
         begun: FloatArray = share * words * used[:, sorted(view.irrelevant)].prod(axis=1)
         return begun
 
-    def _rate(self, charge: Charge) -> FloatArray:
+    def _rate(self, price: Price, charge: Charge) -> FloatArray:
         """Words of an access per word that comes to one instance: some share it."""
-        return self.every.once(("rate", charge.ends), partial(self._words_per_instance_word, charge))
+        key = "rate", charge.ends, price.dtype
+        return self.every.once(key, partial(self._words_per_instance_word, price, charge))
 
-    def _words_per_instance_word(self, charge: Charge) -> FloatArray:
+    def _words_per_instance_word(self, price: Price, charge: Charge) -> FloatArray:
         """Count the words of an access per word that comes to one instance."""
         view, every, ends = self.frame.space.views[charge.place], self.every, (charge.level, charge.boundary)
         if not charge.shared:
             return np.ones(1)
         together = every.product(*ends) // every.unshared_factors(view, *ends)
-        rate: FloatArray = every.share(view, *ends) / together[:, sorted(view.irrelevant)].prod(axis=1)
+        of_each = together[:, sorted(view.irrelevant)].prod(axis=1).astype(price.dtype)
+        rate: FloatArray = every.share(view, *ends) / of_each
         return rate
 
     def _free(self, charge: Charge) -> FloatArray:

@@ -6,6 +6,7 @@ import math
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
+from typing import NamedTuple
 
 import numpy as np
 
@@ -19,6 +20,30 @@ from solver.search.path.listed import Due, Listed, MayStay, Pending, RowCosts, T
 from solver.search.path.split import UNSPLIT, Split, dealt, evenly
 from solver.search.path.unrolled import Loosest, Unrolled
 from solver.search.space.windows import Unrolling
+
+
+class Leaking(NamedTuple):
+    """A level that leaks.
+
+    In each cycle the instances in use have work for the arithmetic inside of them; so where few are, they
+    take longer.
+
+    Parameters
+    ----------
+    level
+        Its number.
+    per_cycle
+        Energy units that an instance leaks per cycle, with all that it powers.
+    used
+        Instances that ever have something to do, at least; by row.
+    busy
+        Cycles of instances that have work for the arithmetic, at least; by row.
+    """
+
+    level: int
+    per_cycle: int
+    used: IntArray
+    busy: IntArray
 
 
 @dataclass(frozen=True)
@@ -118,19 +143,13 @@ class Inside:
             return _rounds(axis, axis.numbers, outside, inside)[axis.place(tiles)]
         return _rounds(axis, tiles, outside, inside)
 
-    def leaking(
-        self, unrolled: Unrolled, cycles: FloatArray, tiles: IntArray | None = None
-    ) -> Iterator[tuple[int, FloatArray]]:
-        """Yield what levels leak per cycle of an instance, and in how many cycles of instances, at least.
-
-        In each cycle the instances in use have work for the arithmetic inside of them; so where few are, they
-        take longer.
-        """
+    def leaking(self, unrolled: Unrolled, tiles: IntArray | None = None) -> Iterator[Leaking]:
+        """Yield the levels that leak, with those of their instances that do."""
         computes = self.frame.space.problem.computes
         for place, stage, leak in self._leaks:
             used = unrolled.at_once(stage, tiles).prod(axis=1)
             busy = computes // unrolled.product(stage, self.depth).prod(axis=1)
-            yield leak, self.charges.leaking(place, used * cycles, busy, cycles)
+            yield Leaking(place, leak, used, busy)
 
     @cached_property
     def _leaks(self) -> list[tuple[int, int, int]]:

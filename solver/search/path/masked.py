@@ -5,16 +5,25 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property, partial, reduce
+from fractions import Fraction
+from functools import cache, cached_property, partial, reduce
 from itertools import product
 from typing import NamedTuple
 
 import numpy as np
 
-from model.numbers import rounded_quotient
 from solver.search.arrays import TOGETHER, BoolArray, FloatArray, IntArray, alike
 from solver.search.path.axes import NOWHERE
-from solver.search.path.charges import ENERGY, NOTHING, Charge, Charges, Price, StackedPrices
+from solver.search.path.charges import (
+    ENERGY,
+    NOTHING,
+    SUMS_CLOSE,
+    WHOLE_DOUBLES,
+    Charge,
+    Charges,
+    Price,
+    StackedPrices,
+)
 from solver.search.path.counting import LeftInPlace
 from solver.search.path.frame import TileFrame
 from solver.search.path.inside import Inside, price_of
@@ -28,9 +37,6 @@ FEW_TILES = 1 << 14
 
 MOST_NUMBERS = 1 << 22
 """Words of windows by tile and by what is unrolled along them, up to which all are known at once."""
-
-EXACT_TICKS, UNSURE_TICKS = 2.0**50, 0.25
-"""Ticks up to which doubles tell whole numbers of them, and by how much doubles may miss these."""
 
 
 @dataclass
@@ -290,21 +296,48 @@ class Masked:
 
     def fixed(self, unrolled: Unrolled, cycles: FloatArray, tiles: IntArray | None = None) -> FloatArray:
         """Energy units besides those of words: arithmetic, and leakage in so many cycles."""
-        finite = np.where(np.isfinite(cycles), cycles, 0.0)
-        leaked = (float(leak) * own for leak, own in self.inside.leaking(unrolled, finite, tiles))
+        finite: FloatArray = np.where(np.isfinite(cycles), cycles, 0.0)
+        leaked = (
+            float(own.per_cycle) * self.charges.leaking(own.level, own.used * finite, own.busy, finite)
+            for own in self.inside.leaking(unrolled, tiles)
+        )
         return sum(leaked, np.zeros(len(cycles)) + self.charges.arithmetic(unrolled))
 
     def exactly_fixed(
-        self, unrolled: Unrolled, cycles: FloatArray, tiles: IntArray | None = None
+        self, unrolled: Unrolled, cycles: Sequence[Fraction], tiles: IntArray | None = None
     ) -> list[int]:
         """Energy units besides those of words, by row, as whole numbers."""
-        fixed = [self.charges.compute_energy] * len(cycles)
-        per_cycle = self.frame.space.ticks_per_cycle
-        for leak, counts in self.inside.leaking(unrolled, _whole_ticks(cycles, per_cycle) / per_cycle, tiles):
-            ticks = self.charges.rounded_down(counts * per_cycle) + UNSURE_TICKS
-            leaked = (rounded_quotient(leak * int(number), per_cycle) for number in ticks)
-            fixed = [own + more for own, more in zip(fixed, leaked, strict=True)]
-        return fixed
+        every = list(self.inside.leaking(unrolled, tiles))
+        if not every:
+            return [self.charges.compute_energy] * len(cycles)
+        counts = (np.broadcast_to(n, len(cycles)).tolist() for own in every for n in (own.used, own.busy))
+        rows = zip(cycles, *counts, strict=True)
+
+        @cache
+        def of(own: Fraction, *counts: int) -> int:
+            pairs = zip(every, counts[::2], counts[1::2], strict=True)
+            leaked = (round(level.per_cycle * max(used * own, Fraction(busy))) for level, used, busy in pairs)
+            return self.charges.compute_energy + sum(leaked)
+
+        return [of(*row) for row in rows]
+
+    def exactly_once(self, unrolled: Unrolled) -> list[int]:
+        """Energy units of words where each moves once, but for operands: by row, at least."""
+        own = [charge for charge in self.charges.every if charge.price and charge.block == 1]
+        words = np.zeros((len(unrolled), len(own)))
+        for number, charge in enumerate(own):
+            asked = charge.boundary == self.inside.depth
+            count = self.inside.fewest_operands if asked else self._words_of_all_tiles
+            free = self.inside.free(charge, unrolled)
+            words[:, number] = np.maximum(count(charge, unrolled) - np.ceil(free), 0)
+        # Those that are not whole are shares on the average, and those that doubles do not tell err.
+        words = np.where(words < WHOLE_DOUBLES, np.floor(words * np.where(words % 1, SUMS_CLOSE, 1.0)), 0.0)
+
+        @cache
+        def paid(*counts: float) -> int:
+            return math.floor(sum(charge.exact * int(n) for charge, n in zip(own, counts, strict=True)))
+
+        return [paid(*row) for row in words.tolist()]
 
     def cost(self, listed: Listed, price: Price, limits: FloatArray | None = None) -> FloatArray:
         """What words cost in each row, at least.
@@ -689,11 +722,3 @@ def fewest_steps(every: Unrolled) -> FloatArray:
         # Perfect factors of loops make up the rest.
         enough &= bounds[d] % unrolled[:, d] == 0
     return np.where(enough, rounds, np.inf)
-
-
-def _whole_ticks(cycles: FloatArray, per_cycle: int) -> FloatArray:
-    """Parts of a cycle, at least, that are whole numbers, given the least cycles; in the widest floats."""
-    ticks = cycles.astype(np.longdouble) * per_cycle
-    far = ticks >= EXACT_TICKS
-    whole: FloatArray = np.where(far, ticks * (1 - 1 / EXACT_TICKS), np.ceil(ticks - UNSURE_TICKS))
-    return whole

@@ -65,7 +65,7 @@ class Outside:
         whole = all(c.free in (0, 1) and self.charges.first_words(c.place) < DOUBLES / 2 for c in own)
         if self.charges.are_sparse or not whole or not own:
             return None
-        parts = [c.exact * c.block for c in own]
+        parts = [c.exact * c.block * self.charges.words_step(c.place, c.level) for c in own]
         most = math.lcm(*(part.denominator for part in parts))
         return Fraction(math.gcd(*(int(part * most) for part in parts)), most)
 

@@ -7,14 +7,15 @@ from random import Random
 
 import pytest
 
-from model.architecture import AccessEnergy, Port, StorageLevel
+from model.architecture import AccessEnergy, Fanout, Port, StorageLevel
 from model.mapspace import Mapspace
+from model.problem import Dataspace, Problem, Term
 from solver.search.goal import Goal
 from solver.search.path.search import EinsumSearch
 from solver.search.space.search_space import SearchSpace
 from tests import strategies
 from tests.bruteforce import optima
-from tests.mapspaces import perfect_mapspace
+from tests.mapspaces import free_mapspace, perfect_mapspace
 from tests.slow import few, slow
 from tests.solver.search.path.alone import quiet, searched
 from tests.strategies import (
@@ -57,14 +58,16 @@ def test_optimum_where_memories_are_slow_and_leak(draw, seed: int, monkeypatch: 
 def in_parts_of_a_cycle(mapspace: Mapspace, random: Random) -> Mapspace:
     """The same by AccelForge's rule, in large units: memories leak in parts of a cycle."""
     mapspace = counted_as_accelforge(mapspace, random)
-    unit = random.choice((1, 12, 10**4, 10**13))
+    unit = random.choice((1, 12, 10**4, 10**13, 7 * 10**24 + 1))
+    awkward = random.choice((1, Fraction(6_153_846_153_846_153, 2**20 * 10**9)))
 
     def scaled(level: StorageLevel) -> StorageLevel:
         own = level.energy
         energy = AccessEnergy(
             unit * own.read, unit * own.fill, unit * own.update, unit * random.choice((0, 1, 7))
         )
-        ports = (Port(Fraction(random.randint(1, 9), 7), Fraction(random.randint(0, 9), 5)),)
+        rates = Fraction(random.randint(1, 9), 7), Fraction(random.randint(0, 9), 5)
+        ports = (Port(awkward * rates[0], awkward * rates[1]),)
         return replace(level, energy=energy, ports=ports)
 
     architecture = mapspace.architecture
@@ -112,3 +115,28 @@ def test_few_mappings_are_priced_where_many_tie(
     search = EinsumSearch(SearchSpace(mapspace), goal, shared)
     assert search.run() == goal.incumbent
     assert shared.statistics.mappings_priced < 20
+
+
+@pytest.mark.parametrize("objective", OBJECTIVES)
+def test_equal_mappings_of_an_elementwise_einsum_are_told_at_once(objective: str):
+    """Figures with many digits: neither energy nor cycles are whole numbers that doubles tell apart."""
+    own = (Dataspace(name, tuple((Term(dim),) for dim in "MNH"), name == "Z") for name in "AZ")
+    problem = Problem("softmax", ("M", "N", "H"), (2048, 2048, 32), tuple(own))
+
+    def level(name: str, size_words: int | None, price: int) -> StorageLevel:
+        energy = AccessEnergy(price, price + 3, price + 3, 1_275_401_954_097_930_007)
+        cycles = Fraction(6_153_846_153_846_153, 2**20 * 10**9 * (1 if size_words is None else 9))
+        return StorageLevel(name, size_words, energy=energy, ports=(Port(cycles, cycles),))
+
+    levels = (
+        level("DRAM", None, 128_000_000_000_000_000_007),
+        level("GLB", 1 << 15, 9_056_430_298_994_264_001),
+        level("RF", 16, 22_733_893_884_485_344_003),
+    )
+    mapspace = free_mapspace(problem, levels[0], levels[1], Fanout("PE", 16, 1), levels[2])
+    mapspace = replace(mapspace, counting="accelforge")
+    goal, shared = Goal(objective), quiet()
+    search = EinsumSearch(SearchSpace(mapspace), goal, shared)
+    assert search.run() == goal.incumbent
+    assert shared.statistics.listed < 3
+    assert shared.statistics.mappings_priced < 3

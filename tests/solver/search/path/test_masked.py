@@ -1,6 +1,7 @@
 """Bounds on lists of tiles against the enumeration of all mappings."""
 
 from dataclasses import replace
+from random import Random
 
 import numpy as np
 import pytest
@@ -17,9 +18,11 @@ from solver.search.path.frame import TileFrame
 from solver.search.path.masked import Masked, fewest_steps, supported_choices
 from solver.search.space.keep_masks import KeepMask
 from solver.search.space.search_space import SearchSpace
+from tests import strategies
 from tests.bruteforce import optimum, valid_mappings
 from tests.mapspaces import free_mapspace, matmul
 from tests.solver.search.path.test_outside import SHIFTED
+from tests.strategies import counted_as_accelforge, random_mapspaces
 
 
 def bypassed() -> Mapspace:
@@ -181,3 +184,33 @@ def test_an_order_outside_holds_for_each_pair(factors: Factors, bypassed: str):
         for tiles, floor in zip(masked.tiles.tolist(), found.tolist(), strict=True):
             pair = tuple(tiles), tuple(factors_of_choice)
             assert pair not in least or floor <= least[pair]
+
+
+def test_words_of_all_mappings_cost_whole_grains(monkeypatch: pytest.MonkeyPatch):
+    """Where no tiles overlap, each access moves whole copies of a dataspace: grains are coarser then."""
+    random, coarse = Random(5), 0
+    for einsums in (strategies.EINSUMS, strategies.CONVOLUTIONS):
+        monkeypatch.setattr(strategies, "EINSUMS", einsums)
+        drawn = random_mapspaces(41, 6, 200)
+        ruled = [counted_as_accelforge(own, random) for own in random_mapspaces(42, 6, 200, packed_share=0)]
+        for mapspace in map(without_leakage, (*drawn, *ruled)):
+            space = SearchSpace(mapspace)
+            masks = space.keep_masks
+            if not masks:
+                continue
+            charges = Charges(space, masks[0])
+            energies = {own.energy - charges.compute_energy for own in valid_mappings(mapspace)}
+            assert not any(energy % charges.fine.unit for energy in energies)
+            coarse += any(charges.words_step(view.place, 0) > 1 for view in space.views)
+    assert coarse > 10
+
+
+def without_leakage(mapspace: Mapspace) -> Mapspace:
+    """The same, but nothing leaks."""
+    nodes = tuple(
+        replace(node, energy=replace(node.energy, leak_per_cycle=0))
+        if isinstance(node, StorageLevel)
+        else node
+        for node in mapspace.architecture.nodes
+    )
+    return replace(mapspace, architecture=replace(mapspace.architecture, nodes=nodes))

@@ -206,7 +206,7 @@ def test_doubles_tell_steps_of_energy_apart():
 
 def test_entries_of_too_many_steps_are_rounded_down():
     dram = replace(DRAM, energy=AccessEnergy(read=1_000_003, fill=999_983, update=1_000_033))
-    space = SearchSpace(free_mapspace(matmul(2**16, 2**14, 2**15), dram, replace(BUFFER, size_words=999)))
+    space = SearchSpace(free_mapspace(matmul(3**10, 2**14, 5**6), dram, replace(BUFFER, size_words=999)))
     charges = Charges(space, space.keep_masks[0])
     finely = Outside(TileFrame(space), charges).finely
     assert finely is not None
