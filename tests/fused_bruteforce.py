@@ -723,14 +723,17 @@ class BruteForce:
         """What is asked of the own tiles of a nest, beside what the Einsum stores and holds."""
         einsum, had = self.cascade.einsums[place], Counter[str]()
         architecture = einsum.mapspace.architecture
+        largest, roots = Counter[tuple[str, str]](), room_roots(visits)
         for stored in (own for own in visits.mapping.stored if own.tensor in einsum.tensors):
-            had[stored.memory] += self._stored_words(visits, stored, shares)
+            key = stored.memory, roots[stored.tensor]
+            largest[key] = max(largest[key], self._stored_words(visits, stored, shares))
+        for (memory, _), words in largest.items():
+            had[memory] += words
         for held in visits.mapping.paths[place].leaf.held:
             had[architecture.on_chip[0].name] += _tile(visits, place, held, shares)
         levels = () if einsum.is_copy else architecture.levels
         return [
-            math.ceil((level.usable_words or 0) * level.min_utilization) - had[level.name]
-            for level in levels
+            math.ceil((level.usable_words or 0) * level.min_utilization) - had[level.name] for level in levels
         ]
 
     def einsum_items(self, visits: Visits, place: int, shares: dict[str, Shares]) -> list[Item]:

@@ -26,7 +26,7 @@ from solver.certificate.canonical import (
 from solver.certificate.document import check_certifiable, order_claim, sealed
 from solver.fusion import FusedResult
 from solver.fusion.edges import with_places_of
-from solver.fusion.evidence import EdgeClaim, FusionEvidence, LeastClaim
+from solver.fusion.evidence import EdgeClaim, LeastClaim
 from solver.fusion.space import FusionSpace, Parts
 from solver.result import Status
 
@@ -54,7 +54,6 @@ def fused_certificate(result: FusedResult, command: Sequence[str], seed: int = 0
         raise CertificateError(f"a result that is {result.status.value} without a bound claims nothing")
     if result.equal_parts is not None:
         raise CertificateError("shared loops with remainders are not certified")
-    _check_memories(FusionSpace(result.cascade, result.limits), result.evidence)
     problem, evaluation = _problem(result), result.evaluation
     document: Json = {
         "format": FORMAT,
@@ -69,17 +68,6 @@ def fused_certificate(result: FusedResult, command: Sequence[str], seed: int = 0
         "edges": [_edge(result.cascade, claim) for claim in result.evidence.edges],
     }
     return sealed(document, command, seed)
-
-
-def _check_memories(space: FusionSpace, evidence: FusionEvidence) -> None:
-    """Refuse memories whose room and words the checker does not know."""
-    if space.is_parted:
-        text = f"`{space.memory.name}`, the outermost on-chip memory, exists several times"
-        raise CertificateError(f"{text}: fused mappings of such architectures are not certified")
-    spread = {fanout for claim in evidence.edges for fanout, _ in claim.kind.shares}
-    if not spread.isdisjoint(space.stores.ordered):
-        text = "rules order the spatial loops that spread a stored tensor, and a bound rests on that"
-        raise CertificateError(f"{text}: that is not certified; `--fuse-into` names other memories")
 
 
 def _problem(result: FusedResult) -> Json:
@@ -116,7 +104,7 @@ def _einsum(einsum: CascadeEinsum, tensors: Sequence[str]) -> Json:
     ]
     return {
         "name": einsum.name,
-        "mapspace": canonical(_searched(einsum)),
+        "mapspace": canonical(_searched(einsum), states_order=True),
         "accesses": accesses,
         "is_copy": einsum.is_copy,
         "n_instances": einsum.n_instances,
@@ -281,6 +269,7 @@ def _edge(cascade: Cascade, claim: EdgeClaim) -> Json:
         "loose": claim.is_loose,
         "room": claim.room_words,
         "rooms": [list(own) for own in sorted(kind.rooms)],
+        "undivided": sorted(map(einsum.problem.dims.index, kind.undivided)),
         "fills": [list(own) for own in sorted(kind.least)],
         "shares": [[fanout, _shares(einsum, loops)] for fanout, loops in sorted(kind.shares)],
         "corners": [list(corner) for corner in claim.corners],

@@ -7,9 +7,9 @@ the places between these at which tiles may be held, as far as these bounds do n
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
-from itertools import chain, pairwise, product
+from itertools import chain, pairwise, permutations, product
 from math import inf, prod
 from operator import le
 from typing import Any, NamedTuple
@@ -19,15 +19,16 @@ from solver.certificate.checker.dataspaces import divisors
 from solver.certificate.checker.fused_cascade import (
     Above,
     Cascade,
+    Share,
     Shared,
     SharedLoop,
     changed,
     parted,
     replaced,
 )
-from solver.certificate.checker.fused_edges import Edge, Edges, Way, undominated
-from solver.certificate.checker.fused_einsums import Cut, Einsum, fits_mesh, vectors
-from solver.certificate.checker.fused_visits import Numbers
+from solver.certificate.checker.fused_edges import Edge, Edges, Given, Way, undominated
+from solver.certificate.checker.fused_einsums import Cut, Einsum, vectors
+from solver.certificate.checker.fused_visits import Numbers, Rooms, Spread
 
 MOST_LABELS = 1 << 22  # that a check looks at
 
@@ -60,6 +61,8 @@ class Waiting(NamedTuple):
     memory: int
     spread: Shared | None = None
     fill: Any = inf  # at most what it takes of one instance
+    above: Above | None = None  # the loops above it, if that counts
+    root: int | None = None  # the tensor whose room it takes there, if that is known
 
 
 class Label(NamedTuple):
@@ -270,23 +273,29 @@ class Paths:
     def spreads(self, tensor: int, level: int, ctx: Context) -> list[Shared | None]:
         """Ways to spread a tensor over the instances of a memory, of extents at most those of open bodies."""
         (einsum, v) = next((e, v) for e, v in self.cascade.accesses(tensor) if e.writes[v])
-        fans = einsum.outside(level)
-        if not self.is_spread or not fans:
+        if not self.is_spread or not einsum.outside(level):
             return [None]
-        left_of = self.left_of(einsum.number, ctx)
-        extents = {name: left_of[d] for d, name in einsum.lone(v).items()}
-        found: list[tuple[Shared, dict[str, int]]] = [((), extents)]
-        for number, (_, mesh) in fans.items():
-            pairs = [(own, left, counts) for own, left in found for counts in vectors(left.values())]
-            found = [
-                (
-                    (*own, *((number, name, n) for name, n in zip(left, counts, strict=True) if n > 1)),
-                    {name: left[name] // n for name, n in zip(left, counts, strict=True)},
-                )
-                for own, left, counts in pairs
-                if fits_mesh(counts, mesh)
-            ]
-        return [own for own, _ in found]
+        even = self.even_of(einsum.number, ctx)
+        extents = {d: even[d] for d in einsum.lone(v)}
+        found: list[Shared | None] = []
+        for spread in einsum.divisions(level, extents):
+            orders = (self.in_each_order(einsum, v, number, loops, even) for number, loops in spread)
+            found += [tuple(chain(*chosen)) for chosen in product(*orders)]
+        return found
+
+    def in_each_order(
+        self, einsum: Einsum, v: int, number: int, loops: Sequence[tuple[int, int]], even: Sequence[int]
+    ) -> list[Shared]:
+        """Loops of a fanout that spread what an Einsum writes, in each order that its rules allow."""
+        names = einsum.lone(v)
+        shares = tuple(Share(number, names[d], n, even[d]) for d, n in loops)
+        if number not in self.cascade.ordered:
+            return [shares]
+        every = (
+            tuple(share._replace(along_x=i < along_x) for i, share in enumerate(order))
+            for order, along_x in product(permutations(shares), range(len(shares) + 1))
+        )
+        return [own for own in every if self.cascade.allows(number, einsum, v, own)]
 
     def storing(
         self,
@@ -302,16 +311,19 @@ class Paths:
         words, rooms = [], list(label.rooms)
         for (t, memory, spread), (level, loops) in tensors:
             room = self.cascade.stored_words(t, loops, memory, spread)
-            fill = self.cascade.stored_words(t, loops, memory, spread or ()) if self.is_filled else inf
+            own = Waiting(t, len(ctx), room, memory, spread)
+            if self.is_filled:
+                fill = self.cascade.stored_words(t, loops, memory, spread or ())
+                own = own._replace(fill=fill, above=loops, root=t)
             if level is not None and memory == 1 and t not in self.cascade.family:
                 rooms[level] = rooms[level]._replace(held=rooms[level].held + room)
-                room = 0
-            words.append(Waiting(t, len(ctx), room, memory, spread, fill))
+                own = own._replace(words=0)
+            words.append(own)
         return label._replace(stored=label.stored.union(words), rooms=tuple(rooms))
 
     @remembered
     def store_places(self, tensor: int, memory: int, ctx: Context) -> list[tuple[int | None, Above]]:
-        """Where a tensor may lie: below as many loops as may be, unless a larger tile may help to fill a memory.
+        """Where a tensor may lie: below as many loops as may be, unless a larger tile may fill a memory.
 
         Then also farther out, as the body above whose loops it lies and the loops that are above it. Copies
         and what they copy lie below as many loops as may be in any case.
@@ -349,10 +361,9 @@ class Paths:
             yield from self.copied(label, einsum)
             return
         levels, cut = {own.tensor: own.memory for own in label.stored}, self.cut(j, ctx)
-        left, shares = self.unwaiting(label), self.shares(label, einsum, self.left_of(j, ctx))
+        left, shares = self.unwaiting(label), self.shares(label, einsum, self.even_of(j, ctx))
         if min(left) < 0 or shares is None:
             return
-        waiting, unfilled = self.waiting(label, 1), self.unfilled(label, einsum)
         ways: list[list[tuple[Any, Way]]] = [
             [(None, Way(stored=levels[t]))]
             if t in levels
@@ -360,28 +371,63 @@ class Paths:
             for v, t in enumerate(einsum.tensors)
         ]
         for chosen in product(*ways):
-            held = [(v, way.room, level) for v, (level, way) in enumerate(chosen) if level is not None]
-            rooms = self.roomy(label, held, waiting)
-            if rooms is None:
-                continue
-            spots = {v: level for v, (level, _) in enumerate(chosen) if level is not None}
-            tiles = tuple(einsum.held(v, spots[v][1]) for v in spots)
-            fills = {n: words - (n == 1) * sum(own for _, own, _ in held) for n, words in unfilled.items()}
-            if any(words > left[n - 1] for n, words in fills.items()):
-                continue
-            least = tuple((n, words) for n, words in sorted(fills.items()) if words > 0)
-            options = self.edges.choices(j, cut, [way for _, way in chosen], tiles, (left, shares), least)
-            room = left[0] - held_words(rooms)
-            edge = einsum.number, cut, tuple(way for _, way in chosen), tiles, room, least
-            yield from self.priced(label._replace(path=(label.path, edge)), rooms, waiting, einsum, options)
+            held = frozenset(v for v, (spot, _) in enumerate(chosen) if spot is not None)
+            above = held.union(v for v, (_, way) in enumerate(chosen) if way.stored == 1)
+            given = Given(left, shares, einsum.undivided(above, held))
+            found = [*self.mapped(label, einsum, cut, chosen, given)]
+            is_open = self.is_spread and held and not einsum.are_known(shares)
+            if is_open and not all(self.reaches(own, j + 1, ctx) for own in found):
+                each = self.divided(einsum, given, self.even_of(j, ctx))
+                found = [*chain(*(self.mapped(label, einsum, cut, chosen, own) for own in each))]
+            yield from found
 
-    def unfilled(self, label: Label, einsum: Einsum) -> dict[int, Any]:
-        """Words of memories that an Einsum has to take besides the stored tensors that it accesses."""
+    @staticmethod
+    def divided(einsum: Einsum, given: Given, even: Sequence[int]) -> Iterator[Given]:
+        """Yield what is known of an edge with each way in which fanouts may divide what is held."""
+        known = dict(given.shares)
+        extents = {d: n for d, n in enumerate(even) if d not in given.undivided}
+        for shares in einsum.divisions(1, extents):
+            if all(known.get(number, loops) == loops for number, loops in shares):
+                yield given._replace(shares=tuple(sorted((known | dict(shares)).items())))
+
+    def mapped(
+        self, label: Label, einsum: Einsum, cut: Cut, chosen: Sequence[tuple[Any, Way]], given: Given
+    ) -> Iterator[Label]:
+        """Yield the label with an Einsum whose tiles are kept as chosen, and what that costs at the least."""
+        divided = {d for n, loops in given.shares if n in einsum.outside(1) for d, _ in loops}
+        if divided & given.undivided:
+            return
+        j, waiting = einsum.number, self.waiting(label, 1)
+        spots = {v: spot for v, (spot, _) in enumerate(chosen) if spot is not None}
+        ways = [way for _, way in chosen]
+        for v, (_, above) in spots.items():
+            ways[v] = self.edges.held(j, v, above, given.shares)
+        rooms = self.roomy(label, [(v, ways[v].room, spots[v]) for v in spots], waiting)
+        fills = self.unfilled(label, einsum, {v: above for v, (_, above) in spots.items()}, given.shares)
+        if rooms is None or any(words > given.rooms[n - 1] for n, words in fills):
+            return
+        given = given._replace(fills=fills)
+        tiles = tuple(einsum.held(v, above, given.shares) for v, (_, above) in spots.items())
+        options = self.edges.choices(j, cut, ways, tiles, given)
+        edge = j, cut, tuple(ways), tiles, given.rooms[0] - held_words(rooms), fills
+        yield from self.priced(label._replace(path=(label.path, edge)), rooms, waiting, einsum, options)
+
+    def unfilled(self, label: Label, einsum: Einsum, held: Mapping[int, Cut], shares: Spread) -> Rooms:
+        """Words of memories that own tiles of an Einsum have to take, besides what it stores and holds.
+
+        Where it is open how a tile is divided, one instance may have all of it.
+        """
         if not self.is_filled:
-            return {}
-        own = [tile for tile in label.stored if tile.tensor in einsum.tensors]
-        taken = {n: sum(tile.fill for tile in own if tile.memory == n) for n in einsum.fills}
-        return {n: words - taken[n] for n, words in einsum.fills.items()}
+            return ()
+        taken: dict[int, dict[int | None, Any]] = {n: {} for n in einsum.fills}
+        for own in (own for own in label.stored if own.tensor in einsum.tensors and own.memory in taken):
+            roots = taken[own.memory]
+            roots[own.root] = max(own.fill, roots.get(own.root, 0))
+        left = {n: words - sum(taken[n].values()) for n, words in einsum.fills.items()}
+        for v, cut in held.items() if 1 in left else ():
+            words = einsum.tile(v, cut, shares) if einsum.are_known(shares) else einsum.largest(v, cut)
+            left[1] -= words * einsum.space.at[einsum.home][v]["size"]
+        return tuple((n, words) for n, words in sorted(left.items()) if words > 0)
 
     def unwaiting(self, label: Label) -> list[Any]:
         """Room of each on-chip memory but for what waits there."""
@@ -397,35 +443,50 @@ class Paths:
         stored = {own.tensor: own.memory for own in label.stored}
         levels = tuple(stored.get(t, 0) for t in einsum.tensors)
         if einsum.may_lie(levels) and min(self.unwaiting(label)) >= 0:
+            label = self.beside(label, einsum) if self.is_filled else label
             cost = einsum.transfer(levels)
             energy, cycles = cost[0] * einsum.times, cost[1] * einsum.cycle_times
             yield label._replace(energy=label.energy + energy, cycles=label.cycles + cycles)
 
-    @classmethod
-    def shares(cls, label: Label, einsum: Einsum, left_of: Sequence[int]) -> dict[int, Any] | None:
+    def beside(self, label: Label, copy: Einsum) -> Label:
+        """The label with what is copied beside its source: it takes the room of that."""
+        own = {tile.tensor: tile for tile in label.stored if tile.tensor in copy.tensors}
+        source = own.get(copy.tensors[copy.writes.index(False)])
+        if source is None or source.above is None:
+            return label
+        one, stored = (source.tensor, source.above), set(label.stored)
+        for tile in (tile for tile in own.values() if tile != source and tile.memory == source.memory):
+            if tile.above is not None and self.cascade.is_part(copy, one, (tile.tensor, tile.above)):
+                stored = stored - {tile} | {tile._replace(root=source.root)}
+        return label._replace(stored=frozenset(stored))
+
+    def shares(self, label: Label, einsum: Einsum, even: Sequence[int]) -> Spread | None:
         """Loops of an Einsum that spread what is stored, by fanout; None if there are none that do."""
         found: dict[int, Any] = {}
         spreads = {own.tensor: (own.memory, own.spread) for own in label.stored}
         tiles = [(v, *spreads[t]) for v, t in enumerate(einsum.tensors) if t in spreads]
-        for v, memory, spread in (own for own in tiles if own[2] is not None):
-            loops = cls.spreading(einsum, v, memory, spread, left_of)
+        for v, memory, spread in tiles:
+            loops = {} if spread is None else self.spreading(einsum, v, memory, spread, even)
             if loops is None or any(found.setdefault(n, own) != own for n, own in loops.items()):
                 return None
-        return found
+        return tuple(sorted((n, tuple(sorted(own[:2] for own in loops))) for n, loops in found.items()))
 
-    @staticmethod
     def spreading(
-        einsum: Einsum, v: int, memory: int, spread: Shared, left_of: Sequence[int]
+        self, einsum: Einsum, v: int, memory: int, spread: Shared, even: Sequence[int]
     ) -> dict[int, Any] | None:
-        """The loops that spread one dataspace; None if it has no such ranks, or these are not divided."""
+        """The loops that spread one dataspace; None if it has no such ranks, or rules do not allow them."""
         dims = {name: d for d, name in einsum.lone(v).items()}
-        if any(name not in dims or left_of[dims[name]] % n for _, name, n in spread):
+        if any(own.rank not in dims or even[dims[own.rank]] != own.extent for own in spread):
             return None
-        loops = [(fan, dims[name], n) for fan, name, n in spread]
-        return {
-            number: tuple(sorted((d, n) for fan, d, n in loops if fan == number))
-            for number in einsum.outside(memory)
-        }
+        found = {}
+        for number in einsum.outside(memory):
+            shares = [own for own in spread if own.fanout == number]
+            loops = tuple((dims[own.rank], own.children, own.along_x) for own in shares)
+            is_ordered = number in self.cascade.ordered
+            if is_ordered and not self.cascade.allows(number, einsum, v, shares):
+                return None
+            found[number] = loops if is_ordered else tuple(sorted(loops))
+        return found
 
     def priced(
         self,
@@ -593,6 +654,11 @@ class Paths:
     def left_of(self, j: int, ctx: Context) -> list[int]:
         """What divides all parts of each dimension."""
         return [math.gcd(*(size for size, _ in parts)) for parts in self.cut(j, ctx)]
+
+    @remembered
+    def even_of(self, j: int, ctx: Context) -> list[int]:
+        """The extent of each dimension in a visit; 1 of those that visits have unequal parts of."""
+        return [parts[0][0] if len(parts) == 1 else 1 for parts in self.cut(j, ctx)]
 
     def divide_apart(self, ctx: Context, body: Open, slides: bool) -> bool:
         """Whether the loops of a body leave no remainders, but where visits go as far as others read."""

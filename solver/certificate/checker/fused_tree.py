@@ -6,9 +6,9 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 from solver.certificate.checker.claims import Cost, Json, natural, need
-from solver.certificate.checker.fused_cascade import Above, Cascade, Shared, SharedLoop
+from solver.certificate.checker.fused_cascade import Above, Cascade, Share, Shared, SharedLoop
 from solver.certificate.checker.fused_einsums import Einsum
-from solver.certificate.checker.fused_visits import Numbers
+from solver.certificate.checker.fused_visits import Numbers, Spread
 
 
 class Leaf(NamedTuple):
@@ -185,12 +185,14 @@ class Tree:
                 depth >= self.least_depth(j, v),
                 "a tile that other Einsums write or read is held inside the loops that they share",
             )
-            held.append(einsum.held(v, self.cascade.cut(j, loops[:depth])))
+            held.append(einsum.held(v, self.cascade.cut(j, loops[:depth]), self.shares[j]))
         levels = {v: self.stored[t].level for v, t in enumerate(einsum.tensors) if t in self.stored}
         above = frozenset({v for v, level in levels.items() if level == 1} | {v for v, *_ in held})
         deep = tuple((v, level) for v, level in levels.items() if level > 1)
         cut = self.cascade.cut(j, loops)
-        energy, cycles, rooms = einsum.price(cut, above, deep, tuple(held), leaf.nests)
+        even = all(len(cut[d]) == 1 for _, own in self.shares[j] for d, _ in own)
+        need(even, "fanouts divide held tiles along dimensions whose parts are alike")
+        energy, cycles, rooms = einsum.price(cut, above, deep, tuple(held), leaf.nests, self.shares[j])
         self.check_outside(einsum, levels)
         return rooms, (energy, cycles)
 
@@ -213,21 +215,35 @@ class Tree:
         others = self.cascade.readers.get(tensor, ()) if writer == j else others
         return max((self.shared(j, other) for other in others), default=0)
 
+    @cached_property
+    def shares(self) -> list[Spread]:
+        """Per Einsum the spatial loops that divide what it holds."""
+        pairs = zip(self.einsums, self.paths, strict=True)
+        return [e.dividing(own.leaf.nests) if own.leaf.held else () for e, own in pairs]
+
     def spread(self, tensor: int) -> Shared:
-        """How loops spread a stored tensor over the instances of its memory: fanouts, ranks, and children."""
+        """How loops spread a stored tensor over the instances of its memory."""
         found, level = set(), self.stored[tensor].level
         mapped = [(e, v) for e, v in self.cascade.accesses(tensor) if not e.is_copy]
         if len(mapped) < len(self.cascade.accesses(tensor)):
             return ()  # it is in a memory that exists once
+        fans = mapped[0][0].outside(level)
         for e, v in mapped:
-            lone, fans = e.lone(v), e.outside(level)
+            lone = e.lone(v)
             for nest in self.paths[e.number].leaf.nests:
                 bounds = e.bounds_of(nest)
-                loops = ((n, d, count) for n in fans for d, count in e.across(nest, n))
-                found.add(tuple((n, lone.get(d), count, bounds[d]) for n, d, count in loops))
+                spans = ((n, *own) for n in fans for own in e.across(nest, n))
+                found.add(tuple(Share(n, lone.get(d, ""), count, bounds[d]) for n, d, count in spans))
         need(len(found) == 1, "all Einsums spread a stored tensor alike")
         (spread,) = found
-        return tuple((n, name, count) for n, name, count, _ in spread if name is not None)
+        for number in fans.keys() & self.cascade.ordered:
+            loops = [share for share in spread if share.fanout == number]
+            ways = (
+                [own._replace(along_x=i < n) for i, own in enumerate(loops)] for n in range(len(loops) + 1)
+            )
+            allowed = (all(self.cascade.allows(number, e, v, way) for e, v in mapped) for way in ways)
+            need(any(allowed), "rules of all Einsums allow the loops that spread a stored tensor")
+        return spread
 
     def taken(self, spreads: Mapping[int, Shared], j: int, number: int) -> int:
         """Room of a memory that held and stored tiles take while an Einsum runs."""
@@ -247,11 +263,11 @@ class Tree:
     def held_words(self, j: int, v: int, depth: int) -> int:
         """Room of a tile that an Einsum holds below some shared loops."""
         einsum = self.einsums[j]
-        words = einsum.tile(v, self.cascade.cut(j, self.paths[j].loops[:depth]))
+        words = einsum.tile(v, self.cascade.cut(j, self.paths[j].loops[:depth]), self.shares[j])
         return words * int(einsum.space.at[einsum.home][v]["size"])
 
     def filled(self, spreads: Mapping[int, Shared], j: int, number: int) -> int:
-        """Room of a memory that the tiles take which an Einsum holds, and the stored ones that it accesses."""
+        """Room of a memory that an Einsum's held tiles take, and the stored ones that it accesses."""
         held = self.paths[j].leaf.held if number == 1 else ()
         largest: Counter[int] = Counter()
         for t in (t for t in {*self.einsums[j].tensors} & self.stored.keys()):

@@ -40,14 +40,14 @@ def check_fused(doc: Json, mapspace: object, refute: Refute) -> tuple[int | None
 def confirmed(cascade: Cascade, doc: Json, limit: int | float, refute: Refute) -> int | float:
     """The limit, if claims that hold show that nothing is below; else what they leave open.
 
-    Claims without shared loops alone are often enough, and are quickly checked. How stored tensors are spread
-    over memories that exist several times is left open first, and tiles need not fill memories.
+    Claims without shared loops alone are often enough, and are quickly checked. How stored and held tiles are
+    divided among memories that exist several times is left open first, and tiles need not fill memories.
     """
     left: Left = {}
     with suppress(CannotCheckError):
         if left_open(cascade, doc, limit, refute, left, FEW_LABELS, every=False) >= limit:
             return limit
-    several = any(cascade.instances(n) > 1 for n in chain(*cascade.storable.values()))
+    several = any(cascade.instances(n) > 1 for n in {1, *chain(*cascade.storable.values())})
     filled = any(einsum.fills for einsum in cascade.einsums)
     for is_spread, is_filled in dict.fromkeys(((False, False), (False, filled), (several, filled))):
         least = left_open(cascade, doc, limit, refute, left, is_spread=is_spread, is_filled=is_filled)

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 Numbers = tuple[int, ...]
 HeldTile = tuple[int, int, int]  # dataspace, words moved, words that are touched first
 Deep = tuple[tuple[int, int], ...]  # dataspaces, and numbers of memories, of which the outermost on chip is 1
+Rooms = tuple[tuple[int, int], ...]  # numbers of memories, and their room
+Spread = tuple[tuple[int, tuple[tuple[int, int], ...]], ...]  # by fanout, spatial loops
 
 
 class Kind(NamedTuple):
@@ -32,6 +34,15 @@ class Kind(NamedTuple):
     fills: tuple[tuple[int, int], ...] = ()  # least words of own tiles, by number of the memory
 
 
+class Limits(NamedTuple):
+    """What limits the nests of visits besides the room of the outermost on-chip memory."""
+
+    rooms: Rooms = ()  # of memories farther in
+    shares: Spread = ()  # spatial loops that are known
+    undivided: frozenset[int] = frozenset()  # dimensions that no fanout outside of that memory divides
+
+
+NO_LIMITS = Limits()
 UNLIMITED = {"bandwidths": dict.fromkeys(("read", "write", "shared")), "ports": []}
 
 
@@ -39,12 +50,20 @@ class Visits(Space):
     """Visits as one mapspace, of which nothing stays in between.
 
     Dataspaces `above` the nests come from the on-chip memory, without room. Bandwidths carry the words of
-    held tiles besides. Words of an output that an earlier visit has touched are not touched for the first
-    time: only the trips over its own dimensions bring new ones. In an order of its own, `memories` has the
-    number of each level's memory, and there is a place for each tile.
+    held tiles besides: at the least, unless `shares` says how fanouts divide these. Words of an output that
+    an earlier visit has touched are not touched for the first time: only the trips over its own dimensions
+    bring new ones. In an order of its own, `memories` has the number of each level's memory, and there is a
+    place for each tile.
     """
 
-    def __init__(self, einsum: "Einsum", kind: Kind, doc: Json, memories: Sequence[int] = ()) -> None:
+    def __init__(
+        self,
+        einsum: "Einsum",
+        kind: Kind,
+        doc: Json,
+        memories: Sequence[int] = (),
+        shares: Spread = (),
+    ) -> None:
         super().__init__(doc)
         above = frozenset[int]() if memories else kind.above.union(v for v, _ in kind.deep)
         self.visits, self.outside = prod(kind.trips), above
@@ -55,7 +74,7 @@ class Visits(Space):
         able(most * len(self.spaces) < EXACT, "the problem is too large")
         stores = [einsum.space.stores[n] for n in memories] or einsum.space.stores
         self.place_of = dict(zip(stores[::-1], self.stores[::-1], strict=True))  # by memory the first one
-        for access, words in chain(*(einsum.shifted(*own).items() for own in kind.held)):
+        for access, words in chain(*(einsum.shifted(own, shares).items() for own in kind.held)):
             p, v = self.place_of[access.p], access.v
             own, other = (
                 Fraction(*at[v]["bandwidth_scale"]) for at in (self.at[p], einsum.space.at[access.p])
@@ -69,13 +88,15 @@ class Visits(Space):
         return not crowded and super().arranged(mask)
 
 
-def in_any_order(einsum: "Einsum", kind: Kind, doc: Json) -> Orders:
+def in_any_order(einsum: "Einsum", kind: Kind, doc: Json, shares: Spread = ()) -> Orders:
     """Visits whose memories may stand in any order."""
-    return Orders(doc, partial(Visits, einsum, kind))
+    return Orders(doc, partial(Visits, einsum, kind, shares=shares))
 
 
-def satisfying(einsum: "Einsum", kind: Kind, doc: Json, query: Query, refute: Refute) -> Cost | None:
+def satisfying(
+    einsum: "Einsum", kind: Kind, doc: Json, query: Query, refute: Refute, shares: Spread = ()
+) -> Cost | None:
     """The cost of visits that satisfy a query, None if there are none."""
     if "free_order" in doc:
-        return in_any_order(einsum, kind, doc).refuted(query, refute)
-    return refute(Visits(einsum, kind, doc), query)
+        return in_any_order(einsum, kind, doc, shares).refuted(query, refute)
+    return refute(Visits(einsum, kind, doc, shares=shares), query)

@@ -141,7 +141,8 @@ def test_copies_on_both_sides_of_a_toll_pass_it_once():
     keep = tuple(KeepRules(bypass=frozenset(text)) for text in ("BC", "C", "", ""))
     found = transfer_of(Mapspace(PROBLEM, architecture, (TemporalRules(),) * 4, (), keep))
     assert found is not None
-    assert [(own.dataspace, own.reads, own.updates) for own in found.moves if own.level == 2] == [("A", 30, 0)]
+    at_toll = [move for move in found.moves if move.level == 2]
+    assert [(move.dataspace, move.reads, move.updates) for move in at_toll] == [("A", 30, 0)]
 
 
 def test_without_limited_bandwidths_a_copy_takes_no_time():

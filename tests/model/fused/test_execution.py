@@ -15,6 +15,7 @@ from model.fused.mapping import FusedMapping, LeafPath
 from model.fused.visits import Visits, path_dims
 from tests.model.fused.agreement import disagreements
 from tests.model.fused.random_cascades import (
+    COPIES,
     ODD_SIZES,
     SHAPES,
     in_other_orders,
