@@ -121,23 +121,32 @@ def orders(mapspace: Mapspace) -> Iterator[Order]:
     A dataspace that the outermost memory does not keep is there before the nest begins: what it is in lies as
     far outside as memories around it allow.
     """
+    for held in held_sets(mapspace):
+        yield from orders_of(mapspace, held)
+
+
+def held_sets(mapspace: Mapspace) -> Iterator[tuple[Held, ...]]:
+    """Yield what memories inside of the outermost one may hold together."""
     names = [space.name for space in mapspace.problem.dataspaces]
-    homes = {(_home(mapspace, name), name) for name in names}
     for chosen in product(*(sorted(map(sorted, keep_sets(mapspace, name))) for name in names)):
         held = [(level, name) for name, kept in zip(names, chosen, strict=True) for level in kept if level]
-        yield from _ordered(mapspace, homes, (), sorted(held))
+        yield tuple(sorted(held))
 
 
-def _ordered(
-    mapspace: Mapspace, homes: Collection[tuple[int | None, str]], begun: Order, left: Sequence[Held]
-) -> Iterator[Order]:
-    """Yield the orders that begin in one way."""
-    if not left:
-        yield begun
-        return
-    nexts = [own for own in left if not any(_lies_above(mapspace, homes, other, own) for other in left)]
-    for own in [own for own in nexts if own in homes][:1] or nexts:
-        yield from _ordered(mapspace, homes, (*begun, own), [other for other in left if other != own])
+def orders_of(mapspace: Mapspace, held: Sequence[Held]) -> Iterator[Order]:
+    """Yield the orders of what is held."""
+    if not held:
+        yield ()
+    for own in nexts(mapspace, held):
+        others = [other for other in held if other != own]
+        yield from ((own, *order) for order in orders_of(mapspace, others))
+
+
+def nexts(mapspace: Mapspace, left: Sequence[Held]) -> list[Held]:
+    """Return what may lie outside of all else that is to come: what is there in any case first."""
+    homes = {(_home(mapspace, space.name), space.name) for space in mapspace.problem.dataspaces}
+    found = [own for own in left if not any(_lies_above(mapspace, homes, other, own) for other in left)]
+    return [own for own in found if own in homes][:1] or found
 
 
 def _lies_above(

@@ -16,7 +16,6 @@ from model.architecture import AccessEnergy, StorageLevel
 from model.cost.prices import network_latency
 from model.extents import PERFECT
 from model.mapspace import Mapspace
-from model.orders import in_hardware_order
 from solver.fusion.amounts import Amount, ever, larger, rounded_up, smaller
 from solver.fusion.edges import EdgeKind, EdgeSpace, Shift, unlimited, with_places_of
 from solver.fusion.parts import PartSizes
@@ -26,7 +25,7 @@ from solver.network.tasks import by_position
 from solver.result import Clock, Options, Result, Termination
 from solver.search.goal import Caps
 from solver.search.mapper import SharedSearch
-from solver.search.orders import Ordered, OrderSearch
+from solver.search.orders import Ordered, OrderSearch, order_floors
 from solver.search.path.floors import cost_floors
 from solver.search.priced import Priced
 from solver.search.stopping import heed
@@ -657,10 +656,8 @@ class EdgeBounds:
         if self.in_closed_form:
             return 0, 0
         self.floors += 1
-        if mapspace.free_order:
-            # Each boundary by itself, with one dataspace at each place, whatever the order of places.
-            mapspace = in_hardware_order(mapspace)
-        least = cost_floors(mapspace, self.clock.stop, self.timed)
+        floors = order_floors if mapspace.free_order else cost_floors
+        least = floors(mapspace, self.clock.stop, self.timed)
         self.heed()  # a floor that was cut short says nothing
         return least
 

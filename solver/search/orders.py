@@ -5,11 +5,12 @@ A part is one order with one choice of spatial factors, and so a mapspace withou
 
 from __future__ import annotations
 
+import heapq
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import combinations, islice, pairwise, product, takewhile
+from itertools import combinations, count, islice, pairwise, product
 from typing import NamedTuple
 
 from model.choices import keep_options
@@ -47,6 +48,7 @@ from solver.result import (
     Termination,
     is_within,
 )
+from solver.search.any_order import floor_of_choice
 from solver.search.goal import NO_CAPS, Caps, Goal
 from solver.search.mapper import SharedSearch
 from solver.search.path.floors import cost_floors
@@ -60,6 +62,12 @@ from solver.search.trivial import trivial_bound
 
 MOST_PARTS = 1 << 16
 """Orders times spatial choices up to which they are searched."""
+
+FEW_ORDERS = 4
+"""Orders of a spatial choice from which on they are bounded together first."""
+
+MOST_CHOICES = 64
+"""Spatial choices of which floors are made that know all orders."""
 
 HARDWARE_SHARE = 0.25
 """Of the time, what the search in the order of the hardware has at most."""
@@ -208,8 +216,7 @@ class OrderSearch:
         if self._clock.termination is not None:
             return self._at_most(int(open_bound), objective)
         try:
-            bounded = sorted(self._bounded(objective, limits, parts), key=lambda own: own[0])
-            for bound, part in takewhile(lambda own: not self._settles(own[0], objective), bounded):
+            for bound, part in self._by_bounds(objective, limits, parts):
                 open_bound = max(open_bound, bound)
                 self._search(objective, limits, part, open_bound)
         except Stopped:
@@ -223,32 +230,62 @@ class OrderSearch:
         """Whether no part with a bound is better than the best mapping."""
         return math.isinf(bound) or (self._best is not None and bound >= float(self._best.value(objective)))
 
-    def _bounded(
+    def _by_bounds(
         self, objective: str, limits: dict[str, int], parts: Sequence[_Part]
-    ) -> Iterator[tuple[float, _Part]]:
-        """Yield the parts that may be better, with bounds."""
-        goal_limits = tuple({**limits, **self._better(objective)}.items())
-        order, ordered = None, self._mapspace
+    ) -> Iterator[tuple[float, _Part | None]]:
+        """Yield the parts that may be better, with rising bounds; None before orders are told apart."""
+        choices: dict[int, list[_Part]] = {}
         for part in parts:
-            if self._clock.stop():
-                raise Stopped
-            if part.order != order:
-                order, ordered = part.order, in_order(self._mapspace, part.order)
-            space = SearchSpace(unrolled(ordered, _unrolling(self._mapspace, part.spatial)))
-            shared = Shared(self._options, self._clock.stop, lambda *_: None, Statistics())
-            yield EinsumSearch(space, Goal(objective, goal_limits), shared).least(), part
+            choices.setdefault(id(part.spatial), []).append(part)
+        queue: list[tuple[float, int, list[_Part]]] = []
+        for number, own in enumerate(choices.values()):
+            queue.append((self._floor(objective, own), number, own))
+        heapq.heapify(queue)
+        numbers = count(len(queue))
+        while queue:
+            bound, _, own = heapq.heappop(queue)
+            if self._settles(bound, objective):
+                return
+            yield bound, own[0] if len(own) == 1 else None
+            for part in own if len(own) > 1 else ():
+                least = max(bound, self._least(objective, limits, part))
+                heapq.heappush(queue, (least, next(numbers), [part]))
+
+    def _floor(self, objective: str, parts: Sequence[_Part]) -> float:
+        """At least what mappings with one spatial choice have of an objective, in any order."""
+        if len(parts) < FEW_ORDERS or self._mapspace.counting_rule.by_order:
+            return 0.0
+        unrolling = _unrolling(self._mapspace, parts[0].spatial)
+        energy, cycles = floor_of_choice(self._mapspace, unrolling, self._clock.stop)
+        floors = {"energy": energy, "latency": cycles, "edp": energy * cycles}
+        return floors[objective] * SHARE_KEPT
+
+    def _least(self, objective: str, limits: dict[str, int], part: _Part) -> float:
+        """At least what mappings of a part have of an objective, within limits on others."""
+        if self._clock.stop():
+            raise Stopped
+        goal_limits = tuple({**limits, **self._better(objective)}.items())
+        ordered = in_order(self._mapspace, part.order)
+        space = SearchSpace(unrolled(ordered, _unrolling(self._mapspace, part.spatial)))
+        shared = Shared(self._options, self._clock.stop, lambda *_: None, Statistics())
+        return EinsumSearch(space, Goal(objective, goal_limits), shared).least()
 
     def _better(self, objective: str) -> dict[str, int]:
         """The most that a better mapping may cost."""
         return {} if self._best is None else {objective: self._best.value(objective) - 1}
 
-    def _search(self, objective: str, limits: dict[str, int], part: _Part, bound: float) -> None:
-        """Search a part to its end, or raise `Stopped`: no part that is left is below a bound."""
+    def _search(self, objective: str, limits: dict[str, int], part: _Part | None, bound: float) -> None:
+        """Search a part to its end, or raise `Stopped`: no part that is left is below a bound.
+
+        Without a part there is none to search yet.
+        """
         value = None if self._best is None else self._best.value(objective)
         if is_within(self._options.gap, value, _whole(bound)):
             self._clock.end(Termination.GAP)
             raise Stopped
         self._report(objective, bound)
+        if part is None:
+            return
         ordered = in_order(self._mapspace, part.order)
         own = unrolled(ordered, _unrolling(self._mapspace, part.spatial))
         options = replace(self._options, time_limit_s=self._clock.left_s)
@@ -337,6 +374,22 @@ def least_in_any_order(mapspace: Mapspace) -> tuple[float, float]:
     """
     energy, cycles = cost_floors(in_hardware_order(mapspace), lambda: False)
     return energy * SHARE_KEPT, cycles * SHARE_KEPT
+
+
+def order_floors(mapspace: Mapspace, stop: StopCallback, timed: bool = True) -> tuple[int, int]:
+    """Return energy units and cycles that no mapping is below, as `cost_floors`, in any order of memories.
+
+    Where spatial choices are many, that of the order of the hardware, whose boundaries stand by themselves.
+    """
+    choices = list(islice(spatial_choices(mapspace), MOST_CHOICES + 1))
+    if not 0 < len(choices) <= MOST_CHOICES or mapspace.counting_rule.by_order:
+        return cost_floors(in_hardware_order(mapspace), stop, timed)
+    try:
+        pairs = [floor_of_choice(mapspace, _unrolling(mapspace, own), stop, timed) for own in choices]
+    except Stopped:
+        return 0, 0
+    energy, cycles = (min(column) * SHARE_KEPT for column in zip(*pairs, strict=True))
+    return (0, 0) if math.isinf(energy + cycles) else (math.ceil(energy), math.ceil(cycles))
 
 
 def spatial_choices(mapspace: Mapspace) -> Iterator[Spatial]:

@@ -66,10 +66,10 @@ def _least_costs(space: SearchSpace, timed: bool) -> tuple[int, int]:
     frame, known = TileFrame(space), dict[tuple[int, Chain], tuple[Charge, ...]]()
     # Visits have other numbers of tiles: none of these rules any choice out.
     grid = np.meshgrid(*(np.arange(len(stage.places)) for stage in space.stages), indexing="ij")
-    every = _InVisits(frame, tuple(own.ravel() for own in grid), choices)
+    every = InVisits(frame, tuple(own.ravel() for own in grid), choices)
     steps, energies, cycles = fewest_steps(every), [], [math.inf]
     for mask in heeding(space.stop, space.keep_masks):
-        floors = _Floors(frame, Charges(space, mask, known), every)
+        floors = MaskFloors(frame, Charges(space, mask, known), every)
         own = floors.cycles(steps, timed)
         cycles.append(float(own.min()))
         energies.append((floors.least_energy(own, steps), floors, own))
@@ -81,7 +81,7 @@ def _least_costs(space: SearchSpace, timed: bool) -> tuple[int, int]:
     return max(math.ceil(least[0]), finely), math.ceil(least[1])
 
 
-class _InVisits(Unrolled):
+class InVisits(Unrolled):
     """Spatial choices of visits that have any extents: these do not tell what the last child has to do."""
 
     def _nesting(self, last: int) -> Iterator[int]:
@@ -90,7 +90,7 @@ class _InVisits(Unrolled):
 
 
 @dataclass(frozen=True)
-class _Floors:
+class MaskFloors:
     """What mappings with one keep mask cost at least, by spatial choice."""
 
     frame: TileFrame
@@ -129,7 +129,7 @@ class _Floors:
         if len(near) > MOST_NEAR:
             return 0
         rows = self.every[near]
-        some, fine = replace(self, every=_InVisits(rows.frame, rows.members, len(near))), self.charges.fine
+        some, fine = replace(self, every=InVisits(rows.frame, rows.members, len(near))), self.charges.fine
         waiting = self._bounds.waiting(cycles[near], steps[near])
         fixed = self._bounds.masked.exactly_fixed(some.every, self._bounds.exactly(waiting))
         words = self.charges.grains(some._words(fine), self._inside.are_whole(some.every))
