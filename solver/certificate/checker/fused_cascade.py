@@ -26,6 +26,8 @@ Above = tuple[SharedLoop, ...]  # the shared loops above an Einsum, outermost fi
 Spans = tuple[tuple[int, int], ...]  # first index and end, in each iteration
 Shared = tuple[tuple[int, str, int], ...]  # how a tensor is spread: fanouts, ranks, and children
 
+State = frozenset[tuple[int, int]]  # tensors that are stored across a cut, and their memories
+
 
 class Cascade:
     """The cascade of a certificate, and what of it may be fused."""

@@ -21,6 +21,7 @@ from solver.certificate.checker.fused_cascade import (
     Cascade,
     Shared,
     SharedLoop,
+    State,
     changed,
     parted,
     replaced,
@@ -61,6 +62,8 @@ class Label(NamedTuple):
     path: tuple[Any, ...] = ()  # the path before, and its last edge
 
 
+Rests = dict[tuple[int, State], tuple[Any, Any]]  # energy and cycles from a cut on that no body spans
+Stays = tuple[int | None, ...]  # memories that tensors are stored in, 0 if they are not, None if that is open
 Context = tuple[Open, ...]  # open bodies, outermost first
 
 
@@ -72,8 +75,9 @@ def value(objective: str, energy: Any, cycles: Any) -> Any:
 class Paths:
     """The dynamic program: the least value of all paths through the cuts of a cascade, by bounds on edges.
 
-    `rest` are least energy and cycles from each cut on. How tensors are spread over the instances of memories
-    is left open, or told apart, if it `is_spread`.
+    `rests` are least energy and cycles from each cut on that no body spans, by what is stored there: infinite
+    where no path below the limit goes on, and no more than those of a `known` mapping. How tensors are spread
+    over the instances of memories is left open, or told apart, if it `is_spread`.
     """
 
     def __init__(
@@ -84,10 +88,12 @@ class Paths:
         limit: int | float,
         most: int = MOST_LABELS,
         is_spread: bool = False,
+        known: Rests | None = None,
     ) -> None:
         self.cascade, self.edges, self.objective, self.limit = cascade, edges, objective, limit
         self.count, self.looks_left, self.is_spread = len(cascade.einsums), most, is_spread
-        self.rest: list[tuple[Any, Any]] = [(0, 0)] * (self.count + 1)
+        self.rests: Rests = {(self.count, frozenset()): (0, 0)}
+        self.known = known or {}
         self.open_edges: list[Edge] = []  # of the least path below the limit
 
     def least(self) -> int | float:
@@ -102,48 +108,73 @@ class Paths:
         return least
 
     def fill(self) -> None:
-        """Bound the rests of paths, from the last cut back: what crosses a cut is on chip without room."""
-        objective, limit, before = self.objective, self.limit, [*self.before()]
-        for place in reversed(range(self.count)):
-            rest: list[Any] = []
-            for own, spent in zip(("energy", "latency"), before[place], strict=True):
-                # Rests that cost as much as is left need not be told apart.
-                self.objective, self.limit = own, max(0, limit - spent) if own == objective else inf
-                rest.append(self.least_from(place) if objective in (own, "edp") else 0)
-            self.rest[place] = rest[0], rest[1]
+        """Bound the rests of paths, from the last cut back."""
+        objective, limit = self.objective, self.limit
+        energy, cycles = self.before(Label(0, 0, frozenset(), ()), self.count)
+        most = {"energy": limit, "latency": limit}
+        if objective == "edp" and limit < inf:  # the product of both
+            most = {"energy": -(-limit // max(1, cycles)), "latency": -(-limit // max(1, energy))}
+        for place, label in ((n, own) for n in reversed(range(1, self.count)) for own in self.crossing(n)):
+            key, spent = (place, self.state(label.stored, place)), self.before(label, place)
+            ends = zip(most, spent, self.known.get(key, (inf, inf)), strict=True)
+            rests = [
+                self.rest(own, label, place, most[own] - less, known) if objective in (own, "edp") else 0
+                for own, less, known in ends
+            ]
+            self.rests[key] = rests[0], rests[1]
         self.objective, self.limit = objective, limit
 
-    def before(self) -> Iterator[tuple[Any, Any]]:
-        """Yield the least energy and cycles of all Einsums before each cut, under any shared loops."""
+    def rest(self, objective: str, label: Label, place: int, left: Any, known: Any) -> Any:
+        """Least energy or cycles from a cut on, at most those `known`; infinite if nothing is `left`."""
+        self.objective, self.limit = objective, min(left, known)
+        least = self.least_from(label, place) if self.limit > 0 else self.limit
+        return inf if least >= left else least
+
+    def crossing(self, place: int) -> Iterator[Label]:
+        """Yield a label for each choice of tensors that are stored across a cut which no body spans."""
+        users, storable = self.cascade.users, self.cascade.storable
+        tensors = [t for t in sorted(storable) if self.cascade.writer[t] < place <= users[t][-1]]
+        for chosen in product(*((0, *storable[t]) for t in tensors)):
+            stored = [(t, level, None) for t, level in zip(tensors, chosen, strict=True) if level]
+            label = self.storing(Label(0, 0, frozenset(), ()), stored, ())
+            self.look()
+            if self.has_room(label):
+                yield label
+
+    def before(self, label: Label, place: int) -> tuple[Any, Any]:
+        """Least energy and cycles of all Einsums before a cut, across which a label stores tensors."""
         energy = cycles = 0
-        for j, einsum in enumerate(self.cascade.einsums):
-            yield energy, cycles
+        passing = {t for t, own in enumerate(self.cascade.users) if own[-1] >= place}
+        passing -= {t for t, *_ in label.stored}
+        for j, einsum in enumerate(self.cascade.einsums[:place]):
             if not einsum.is_copy:
                 cut = self.cascade.cut(j, ())
-                ways = tuple(self.ways_without(j, v, cut) for v in range(len(einsum.tensors)))
+                ways = tuple(
+                    tuple(way for way in self.ways_without(j, v, cut) if not (way.stored and t in passing))
+                    for v, t in enumerate(einsum.tensors)
+                )
                 more = self.least_of(j, cut, ways, False)
                 energy, cycles = energy + more[0] * einsum.times, cycles + more[1] * einsum.cycle_times
+        return energy, cycles
 
-    def least_from(self, place: int) -> int | float:
+    def least_from(self, label: Label, place: int) -> int | float:
         """The least value of a part from a cut on and of the rest after it, or the limit."""
-        users, storable = self.cascade.users, self.cascade.storable
-        crossing = [t for t in sorted(storable) if self.cascade.writer[t] < place <= users[t][-1]]
-        read = {t: [(e, v) for e, v in self.cascade.accesses(t) if not e.writes[v]] for t in crossing}
-        passing = {
-            t for t in crossing if any(e.is_copy or e.may_pass[v] for e, v in read[t]) or 1 not in storable[t]
-        }
-        for chosen in product(*((*storable[t], *((0,) if t in passing else ())) for t in crossing)):
-            stored = frozenset(
-                (t, 0, 0, level, None) for t, level in zip(crossing, chosen, strict=True) if level
-            )
-            for stop, label in self.children(Label(0, 0, stored, ()), place, self.count, ()):
-                self.limit = min(self.limit, self.worth(label, stop))
+        for stop, own in self.children(label, place, self.count, ()):
+            self.limit = min(self.limit, self.worth(own, stop))
         return self.limit
 
     def worth(self, label: Label, end: int, more: tuple[Any, Any] = (0, 0)) -> Any:
         """Least value of all paths that go on from a label, whose open bodies cost so much `more`."""
-        outside = self.rest[end]
+        outside = self.rests.get((end, self.state(label.stored, end)), (inf, inf))
         return value(self.objective, label.energy + more[0] + outside[0], label.cycles + more[1] + outside[1])
+
+    @remembered
+    def state(self, stored: frozenset[tuple[Any, ...]], end: int) -> State:
+        """Tensors that are stored across a cut which no body spans, and their memories."""
+        users = self.cascade.users
+        return frozenset(
+            (t, memory) for t, depth, _, memory, _ in stored if not depth and users[t][-1] >= end
+        )
 
     def insert(self, labels: list[Label], label: Label) -> None:
         """Add a label unless another one is as good in everything."""
@@ -209,7 +240,7 @@ class Paths:
     def reaches(self, label: Label, place: int, ctx: Context) -> bool:
         """Whether no path that goes on from a label is below the limit."""
         self.look()
-        more = self.left(place, ctx)
+        more = self.left(label, place, ctx)
         return bool(self.worth(label, ctx[0].end if ctx else place, more) >= self.limit)
 
     def look(self) -> None:
@@ -217,13 +248,13 @@ class Paths:
         self.looks_left -= 1
         able(self.looks_left, "the bounds leave too many fused mappings open")
 
-    def left(self, place: int, ctx: Context) -> tuple[Any, Any]:
+    def left(self, label: Label, place: int, ctx: Context) -> tuple[Any, Any]:
         """Least energy and cycles from a place to the end of all open bodies."""
         energy = cycles = 0
         for depth in reversed(range(len(ctx))):
             own = ctx[: depth + 1]
             for j in range(place, ctx[depth].end):
-                more = self.lower(j, own)
+                more = self.lower(j, own, self.stays(label.stored, j, place, ctx[depth].end))
                 energy, cycles = energy + more[0], cycles + more[1]
             place = ctx[depth].end
         return energy, cycles
@@ -247,7 +278,9 @@ class Paths:
         ways = [[(n, own) for n in storable[t] for own in self.spreads(t, n, ctx)] for t in free]
         for chosen in product(*([*own, None] for own in ways)):
             tensors = [(t, *way) for t, way in zip(free, chosen, strict=True) if way]
-            yield self.storing(label, tensors, ctx) if tensors else label
+            own = self.storing(label, tensors, ctx) if tensors else label
+            if self.has_room(own):
+                yield own
 
     @remembered
     def spreads(self, tensor: int, level: int, ctx: Context) -> list[Shared | None]:
@@ -308,7 +341,7 @@ class Paths:
             return
         levels, cut = {t: memory for t, _, _, memory, _ in label.stored}, self.cut(j, ctx)
         left, shares = self.unwaiting(label), self.shares(label, einsum, self.left_of(j, ctx))
-        if min(left) < 0 or shares is None:
+        if shares is None:
             return
         waiting = self.waiting(label, 1)
         ways: list[list[tuple[Any, Way]]] = [
@@ -328,6 +361,11 @@ class Paths:
             edge = einsum.number, cut, tuple(way for _, way in chosen), tiles, left[0] - held_words(rooms)
             yield from self.priced(label._replace(path=(label.path, edge)), rooms, waiting, einsum, options)
 
+    def has_room(self, label: Label) -> bool:
+        """Whether memories have room for what waits and is held."""
+        home, *others = self.unwaiting(label)
+        return bool(min(home - held_words(label.rooms), *others, home) >= 0)
+
     def unwaiting(self, label: Label) -> list[Any]:
         """Room of each on-chip memory but for what waits there."""
         return [self.cascade.room(n) - self.waiting(label, n) for n, _ in enumerate(self.cascade.rooms, 1)]
@@ -342,7 +380,7 @@ class Paths:
         stored = {t: memory for t, _, _, memory, _ in label.stored}
         levels = tuple(stored.get(t, 0) for t in einsum.tensors)
         cost = einsum.transfer(levels) if einsum.may_lie(levels) else None
-        if cost is not None and min(self.unwaiting(label)) >= 0:
+        if cost is not None:
             energy, cycles = cost[0] * einsum.times, cost[1] * einsum.cycle_times
             yield label._replace(energy=label.energy + energy, cycles=label.cycles + cycles)
 
@@ -622,41 +660,67 @@ class Paths:
         So it is with all trips that are multiples of the `least` ones.
         """
         own, energy, cycles = (*ctx, body), 0, 0
+        room = self.unwaiting(label)[0] - held_words(label.rooms)
         for j in range(body.start, body.end):
-            more = self.lower(j, own, at, least)
+            stays = self.stays(label.stored, j, body.start, body.end)
+            more = self.lower(j, own, stays, at, least, room)
             energy, cycles = energy + more[0], cycles + more[1]
-        outer = self.left(body.end, ctx)
+        outer = self.left(label, body.end, ctx)
         self.look()
         end = ctx[0].end if ctx else body.end
         return bool(self.worth(label, end, (energy + outer[0], cycles + outer[1])) >= self.limit)
 
     @remembered
+    def stays(self, stored: frozenset[tuple[Any, ...]], j: int, start: int, stop: int) -> Stays:
+        """What is known of an Einsum's tensors at the start of a body, or of its rest, if some are `stored`.
+
+        The others of which an Einsum before writes some, or one after the stop reads some, are not.
+        """
+        memories = {t: memory for t, _, _, memory, _ in stored}
+        users, tensors = self.cascade.users, self.cascade.einsums[j].tensors
+        ends = [(t, self.cascade.writer.get(t, -1), users[t][-1]) for t in tensors]
+        return tuple(
+            memories.get(t, None if start <= first and (last < stop or first >= stop) else 0)
+            for t, first, last in ends
+        )
+
+    @remembered
     def lower(
-        self, j: int, ctx: Context, at: Numbers | None = None, least: Numbers | None = None
+        self,
+        j: int,
+        ctx: Context,
+        stays: Stays,
+        at: Numbers | None = None,
+        least: Numbers | None = None,
+        room: Any = inf,
     ) -> tuple[Any, Any]:
         """Least energy and cycles of an Einsum in open bodies, all its instances.
 
         Of the innermost one the loops inside of the place `at` are not known yet, and may hold tiles at any;
-        it may have any trips from the `least` ones on, if these are given.
+        it may have any trips from the `least` ones on, if these are given. The outermost on-chip memory has
+        `room` for its tiles.
         """
         einsum, body = self.cascade.einsums[j], ctx[-1]
         if einsum.is_copy:
             return 0, 0
         cut = self.cut(j, (*ctx[:-1], body._replace(trips=least or body.trips)))
-        ways = [self.ways(j, v, ctx, at, cut) for v in range(len(einsum.tensors))]
+        ways = [self.ways(j, v, ctx, own, at, cut) for v, own in enumerate(stays)]
         # Few bodies differ in what an Einsum may do.
         each = map(undominated, ways) if body.flat else ways
-        energy, cycles = self.least_of(j, cut, tuple(map(tuple, each)), body.flat)
+        each = [[way for way in own if way.stored > 1 or way.room <= room] for own in each]
+        energy, cycles = self.least_of(j, cut, tuple(map(tuple, each)), body.flat, room)
         return energy * einsum.times, cycles * einsum.cycle_times
 
     @remembered
-    def least_of(self, j: int, cut: Cut, ways: tuple[tuple[Way, ...], ...], flat: bool) -> tuple[Any, Any]:
+    def least_of(
+        self, j: int, cut: Cut, ways: tuple[tuple[Way, ...], ...], flat: bool, room: Any = inf
+    ) -> tuple[Any, Any]:
         """Least energy and cycles of an Einsum that keeps each tile in one of some ways."""
         if not flat:
             is_open = j in self.followers
             found = [self.edges.together(j, cut, own, is_open) for own in product(*map(self.cheapest, ways))]
         else:
-            fitting = filter(self.has_room_for, product(*ways))
+            fitting = (own for own in product(*ways) if self.has_room_for(own, room))
             found = [self.edges.least(j, cut, chosen) for chosen in fitting]
         energy, cycles = map(min, zip(*found, strict=True)) if found else (inf, inf)
         return energy, cycles
@@ -671,12 +735,12 @@ class Paths:
         least = {key: min(getattr(way, key) for way in ways if not way.stored) for key in Way._fields[:4]}
         return [ways[0]._replace(**least), *deep]
 
-    def has_room_for(self, ways: Iterable[Way]) -> bool:
-        """Whether memories have room for all tiles together."""
+    def has_room_for(self, ways: Iterable[Way], room: Any) -> bool:
+        """Whether memories have room for all tiles together, if there is so much in the outermost one."""
         taken: Counter[int] = Counter()
         for way in ways:
             taken[max(1, way.stored)] += way.room
-        return all(words <= self.cascade.room(level) for level, words in taken.items())
+        return taken[1] <= room and all(words <= self.cascade.room(level) for level, words in taken.items())
 
     @cached_property
     def followers(self) -> set[int]:
@@ -687,12 +751,14 @@ class Paths:
                 found |= {j for j in range(start, end) if self.is_followed(j, start, end)}
         return found
 
-    def ways(self, j: int, v: int, ctx: Context, at: Numbers | None, cut: Cut) -> list[Way]:
-        """Ways to keep a tile."""
+    def ways(self, j: int, v: int, ctx: Context, stay: int | None, at: Numbers | None, cut: Cut) -> list[Way]:
+        """Ways to keep a tile whose tensor is stored in a known memory, or not (0), or perhaps (None)."""
         einsum, body = self.cascade.einsums[j], ctx[-1]
+        if stay:
+            return [Way(stored=stay)]
         found = [self.edges.fetched(j, v, cut)]
         tensor = einsum.tensors[v]
-        for level in self.cascade.storable.get(tensor, ()):
+        for level in self.cascade.storable.get(tensor, ()) if stay is None else ():
             found.append(Way(stored=level, room=self.stored_room(tensor, ctx, level)))
         if einsum.may_keep[v]:
             inner = body if at is None else body._replace(trips=at)
