@@ -145,6 +145,7 @@ KINDS = {
     "least utilization, registers": Kind(inner="registers", fills=True),
     "least utilization, windows": Kind(WINDOWS, fills=True),
     "least utilization, cores": Kind(cores=True, fills=True),
+    "least utilization, copies": Kind((*COPIES,), fills=True),
     "remainders": Kind(changes=(with_remainders,)),
     "remainders, array of units": Kind(inner="units", changes=(with_remainders,)),
     "remainders, registers": Kind(inner="registers", changes=(with_remainders,)),

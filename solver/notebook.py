@@ -581,7 +581,7 @@ def map_fused(
     named = objective if isinstance(objective, str) else None
     own = FusedCase(case) if isinstance(case, Cascade) else _as_loaded(case, FusedCase, "map_fused")
     aim = _one_objective(own.cascade, named, options)
-    first = fused.FusionProgress(0.0, aim, 0, len(own.cascade.einsums), 0, None, None)
+    first = fused.FusionProgress(0.0, aim, "starting", 0, len(own.cascade.einsums), 0, None, None)
     with regular(on_progress, first, _after) as told:
         result = fuse_cascade(own.cascade, aim, options, limits, told, should_stop)
     return FusedResult(**_field_values(result), notes=own.notes)

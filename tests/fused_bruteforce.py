@@ -669,7 +669,7 @@ class BruteForce:
                 item
                 for item in self.einsum_items(visits, place, shares)
                 if all(room is None or own <= room for own, room in zip(item.room, left, strict=True))
-                and all(own >= room for own, room in zip(item.room, least, strict=True))
+                and all(own >= room for own, room in zip(item.room, least, strict=False))
             ]
             if not fitting:
                 return
@@ -723,13 +723,17 @@ class BruteForce:
         """What is asked of the own tiles of a nest, beside what the Einsum stores and holds."""
         einsum, had = self.cascade.einsums[place], Counter[str]()
         architecture = einsum.mapspace.architecture
+        largest, roots = Counter[tuple[str, str]](), room_roots(visits)
         for stored in (own for own in visits.mapping.stored if own.tensor in einsum.tensors):
-            had[stored.memory] += self._stored_words(visits, stored, shares)
+            key = stored.memory, roots[stored.tensor]
+            largest[key] = max(largest[key], self._stored_words(visits, stored, shares))
+        for (memory, _), words in largest.items():
+            had[memory] += words
         for held in visits.mapping.paths[place].leaf.held:
             had[architecture.on_chip[0].name] += _tile(visits, place, held, shares)
+        levels = () if einsum.is_copy else architecture.levels
         return [
-            math.ceil((level.usable_words or 0) * level.min_utilization) - had[level.name]
-            for level in architecture.levels
+            math.ceil((level.usable_words or 0) * level.min_utilization) - had[level.name] for level in levels
         ]
 
     def einsum_items(self, visits: Visits, place: int, shares: dict[str, Shares]) -> list[Item]:
@@ -1113,7 +1117,10 @@ def _items(
 
 
 def _copy_item(einsum: CascadeEinsum, stored: dict[str, str]) -> Item:
-    """Each word is read where the source is, and written where copies are, if these are not there."""
+    """Each word is read where the source is, and written where copies are, if these are not there.
+
+    It pays the tolls between: as the source inwards, as a copy outwards.
+    """
     levels = einsum.mapspace.architecture.levels
     names = [level.name for level in levels]
     homes = {s.name: names.index(stored.get(s.name, names[0])) for s in einsum.problem.dataspaces}
@@ -1126,10 +1133,16 @@ def _copy_item(einsum: CascadeEinsum, stored: dict[str, str]) -> Item:
     reads, writes = Counter({homes[source]: words[source]}), Counter[int]()
     for space in moved:
         writes[homes[space.name]] += words[space.name]
+    for number, level in enumerate(levels):
+        ways = dict(level.tolls)
+        if ways.get(source) in ("down", "both") and homes[source] < number < max(homes.values()):
+            reads[number] += words[source]
+        names = [s.name for s in moved if homes[s.name] < number < homes[source]]
+        writes[number] += max((words[own] for own in names if ways.get(own) in ("up", "both")), default=0)
     energy, busy = 0, Fraction(0)
     for number, level in enumerate(levels):
         own = reads[number], writes[number]
-        price = level.energy.fill if number > homes[source] else level.energy.update
+        price = level.energy.fill if number > homes[source] and not level.tolls else level.energy.update
         energy += own[0] * level.energy.read + own[1] * price
         rates = (
             (level.read_bandwidth, own[0]),

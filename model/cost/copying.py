@@ -47,7 +47,8 @@ class Transfer:
 class CopyMove:
     """Words of one dataspace that a level stores, and those that a copy reads or writes there.
 
-    `level` is its position in ``architecture.levels``.
+    `level` is its position in ``architecture.levels``. Words that pay a toll are reads inwards and updates
+    outwards, and nothing is stored there.
     """
 
     level: int
@@ -85,9 +86,10 @@ def transfer_of(mapspace: Mapspace, stored: Mapping[str, int] | None = None) -> 
     """Price a copy: its input is read once where it is stored, each output written once where that is.
 
     Writes into a level farther in are fills, those into one farther out updates; whole vectors are
-    paid. What lies where the input does stays there. Levels between do not take part, and neither
-    do arithmetic and the latencies of networks. A copy takes as long as the slowest level needs for
-    its words; during that time one instance of each level leaks, and those that share its power.
+    paid. What lies where the input does stays there. Each word pays the tolls between once: inwards as
+    the input, outwards as the output. Memories between do not take part, and neither do arithmetic and
+    the latencies of networks. A copy takes as long as the slowest level needs for its words; during that
+    time one instance of each level leaks, and those that share its power.
 
     Parameters
     ----------
@@ -125,6 +127,8 @@ def transfer_of(mapspace: Mapspace, stored: Mapping[str, int] | None = None) -> 
                 updates=words if home < source else 0,
             )
         )
+    for move in _paid_on_the_way(mapspace, homes):
+        moves.setdefault(move.level, []).append(move)
     cycles = {level: move_cycles(levels[level], at_level) for level, at_level in moves.items()}
     slowest = max(cycles, key=lambda level: cycles[level])
     accesses = sum(move_energy(levels[level], move) for level, at_level in moves.items() for move in at_level)
@@ -141,6 +145,22 @@ def transfer_of(mapspace: Mapspace, stored: Mapping[str, int] | None = None) -> 
         ),
         moves=tuple(move for at_level in moves.values() for move in at_level),
     )
+
+
+def _paid_on_the_way(mapspace: Mapspace, homes: Mapping[str, int]) -> Iterator[CopyMove]:
+    """Yield what pays tolls: one stream of words inwards, and one outwards."""
+    spaces, bounds = mapspace.problem.dataspaces, mapspace.problem.bound
+    (source,) = (space for space in spaces if not space.read_write)
+    at, innermost = homes[source.name], max(homes.values())
+    for number, level in enumerate(mapspace.architecture.levels):
+        if not level.tolls:
+            continue
+        if at < number < innermost and level.charges(source.name, "down"):
+            yield CopyMove(number, source.name, 0, reads=tile_words(source, bounds))
+        outwards = [s for s in spaces if homes[s.name] < number < at and level.charges(s.name, "up")]
+        if outwards:
+            space = max(outwards, key=lambda own: tile_words(own, bounds))
+            yield CopyMove(number, space.name, 0, updates=tile_words(space, bounds))
 
 
 def move_energy(level: StorageLevel, move: CopyMove) -> int:

@@ -124,16 +124,11 @@ def _room_violations(cascade: Cascade, room: RoomTaken) -> Iterator[Violation]:
     """Check what is taken of a memory; the least utilization counts the running Einsum's own tiles."""
     einsum = cascade.einsums[cascade.place(room.einsum)]
     level = next(level for level in einsum.mapspace.architecture.levels if level.name == room.memory)
-    own = sum(
-        tile.size_words
-        for tile in room.tiles
-        if tile.einsum == einsum.name or (not tile.einsum and tile.tensor in einsum.tensors)
-    )
     parts = tuple((tile.tensor, tile.einsum or tile.kind, tile.size_words) for tile in room.tiles)
     for violation in capacity_violations(level, room.size_words):
         if violation.kind == "capacity":
             yield violation._replace(parts=parts)
-    for violation in () if einsum.is_copy else capacity_violations(level, own):
+    for violation in () if einsum.is_copy else capacity_violations(level, room.used_words):
         if violation.kind == "min_utilization":
             yield violation
 
@@ -506,10 +501,6 @@ def _copy_cost(visits: Visits, place: int) -> EinsumCost:
         else 0
         for access in einsum.accesses
     }
-    passed = [level for level in levels[min(homes.values()) : max(homes.values())] if level.tolls]
-    if passed:
-        text = f"the copy `{einsum.name}` passes the toll `{passed[0].name}`, which is not modelled"
-        raise FusedMappingError(text, path.leaf)
     transfer = transfer_of(einsum.mapspace, homes)
     parts = (visits.extents(place, dim, depth).total() for dim in path_dims(path, depth))
     return EinsumCost(

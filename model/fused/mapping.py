@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from model.architecture import Architecture, with_order, with_places
+from model.architecture import Architecture, Fanout, with_order, with_places
+from model.mapping import FanoutMapping, NodeMapping, StorageMapping
 from model.mapping import Mapping as NestMapping
 
 
@@ -83,6 +84,35 @@ class PrivateNest:
         if self.order is not None:
             return with_order(architecture, self.order)
         return with_places(architecture, dict(self.places))
+
+
+def nest_in_order(
+    architecture: Architecture,
+    places: Sequence[tuple[str, StorageMapping]],
+    across: Mapping[str, FanoutMapping],
+    bounds: tuple[tuple[str, int], ...] | None = None,
+) -> PrivateNest:
+    """Return a nest whose memories lie in an order of its own.
+
+    Parameters
+    ----------
+    places
+        Memory and entry of each place on chip, outermost first, behind those of the outermost memory.
+    across
+        Entries of fanouts, by name.
+    bounds
+        See `PrivateNest`.
+    """
+    order, stores = tuple(memory for memory, _ in places[1:]), iter([entry for _, entry in places])
+    nodes: list[NodeMapping] = []
+    for node in with_order(architecture, order).nodes:
+        if isinstance(node, Fanout):
+            nodes.append(across.get(node.name, FanoutMapping()))
+        elif nodes and node.component not in order:
+            nodes.append(StorageMapping())
+        else:
+            nodes.append(next(stores))
+    return PrivateNest(NestMapping(tuple(nodes)), bounds=bounds, order=order)
 
 
 @dataclass(frozen=True, slots=True)

@@ -119,12 +119,16 @@ class RoomTile:
 
 @dataclass(frozen=True, slots=True)
 class RoomTaken:
-    """What is taken of a memory while an Einsum runs, in words of one instance; no limit is None."""
+    """What is taken of a memory while an Einsum runs, in words of one instance; no limit is None.
+
+    The Einsum itself uses `used_words` of it: for its own tiles, and for the stored ones that it accesses.
+    """
 
     memory: str
     einsum: str
     tiles: tuple[RoomTile, ...]
     usable_words: int | None
+    used_words: int
 
     @property
     def size_words(self) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -179,6 +179,15 @@ class _Tile:
     root: str  # tiles of one root at one memory take one room
 
 
+def _largest(tiles: Iterable[_Tile]) -> tuple[RoomTile, ...]:
+    """Return the tiles that take room: the largest one of each root."""
+    largest: dict[str, RoomTile] = {}
+    for tile in tiles:
+        other = largest.get(tile.root, tile.tile)
+        largest[tile.root] = max(other, tile.tile, key=lambda room: room.size_words)
+    return tuple(largest.values())
+
+
 @dataclass(frozen=True)
 class Rooms:
     """Room over time; `kinds` has the kinds of visits of each Einsum, none for a copy."""
@@ -190,16 +199,13 @@ class Rooms:
         """Yield for each Einsum what is taken of each memory while it runs."""
         for place, einsum in enumerate(self.visits.cascade.einsums):
             for level in (own for own in einsum.mapspace.architecture.levels if not own.tolls):
-                yield RoomTaken(level.name, einsum.name, tuple(self._taken(place, level)), level.usable_words)
-
-    def _taken(self, place: int, level: StorageLevel) -> Iterator[RoomTile]:
-        largest: dict[str, RoomTile] = {}
-        for tile in self._near[place]:
-            if tile.memory != level.name or not self._takes_room(tile, place):
-                continue
-            other = largest.get(tile.root, tile.tile)
-            largest[tile.root] = max(other, tile.tile, key=lambda room: room.size_words)
-        yield from largest.values()
+                there = [
+                    own
+                    for own in self._near[place]
+                    if own.memory == level.name and self._takes_room(own, place)
+                ]
+                used = sum(tile.size_words for tile in _largest(own for own in there if place in own.owners))
+                yield RoomTaken(level.name, einsum.name, _largest(there), level.usable_words, used)
 
     def _takes_room(self, tile: _Tile, place: int) -> bool:
         """Whether a tile is there while an Einsum runs: in its life, or for a later turn of its owner."""

@@ -31,7 +31,7 @@ class CertificateError(Exception):
     """There is nothing to certify, or it does not fit into a certificate."""
 
 
-def canonical(mapspace: Mapspace, *, lists_sides: bool = True) -> Json:
+def canonical(mapspace: Mapspace, *, lists_sides: bool = True, states_order: bool = False) -> Json:
     """Return `mapspace` as plain JSON values; equal mapspaces give equal documents.
 
     Rules are resolved: allowed factors, sets of keeping nodes and sets of dimensions along X are listed, and
@@ -48,6 +48,8 @@ def canonical(mapspace: Mapspace, *, lists_sides: bool = True) -> Json:
     lists_sides
         Whether the sets of dimensions along X must be listed. Otherwise, if they are too many, the order from
         which they follow replaces them: enough for a hash, not for a checker.
+    states_order
+        Whether fanouts whose rules order their loops say so; of dense data it matters to fused mappings.
 
     Raises
     ------
@@ -60,7 +62,8 @@ def canonical(mapspace: Mapspace, *, lists_sides: bool = True) -> Json:
     for position, node in enumerate(architecture.nodes):
         if isinstance(node, Fanout):
             rules = next(spatial)
-            order = _side_order(problem, rules) if has_sparse_data(mapspace) else {}
+            is_told = has_sparse_data(mapspace) or (states_order and (rules.inner or rules.outer))
+            order = _side_order(problem, rules) if is_told else {}
             nodes.append({**_fanout_json(mapspace, node, rules, lists_sides), **order})
             continue
         nodes.append(_storage_json(problem, architecture, position, places))

@@ -255,33 +255,47 @@ def _fits_mesh(dims: Sequence[str], fanout: Fanout, order: SideOrder, factors: F
 
 
 def _order_claim(mapspace: Mapspace, ordered: Mapspace, mapping: Mapping) -> Json:
-    """Return a mapping: its tiles as pairs of a node and a dataspace, loops below each, and spatial loops.
+    """Return a mapping of the mapspace of one order, as one of what was searched."""
+    entries = [mapping.nodes[position] for position in ordered.architecture.storage_indices]
+    tiles: list[tuple[str, str]] = []
+    slots: list[Sequence[Loop]] = []
+    for level, entry in zip(ordered.architecture.levels, entries, strict=True):
+        assert isinstance(entry, StorageMapping)
+        if slots and not entry.keep:
+            continue  # it has no loops
+        tiles += [(level.component, name) for name in sorted(entry.keep) if slots]
+        slots.append(entry.temporal)
+    across = [mapping.nodes[position] for position in ordered.architecture.fanout_indices]
+    spatial = [own.spatial if isinstance(own, FanoutMapping) else () for own in across]
+    return order_claim(mapspace, tiles, slots, spatial)
+
+
+def order_claim(
+    mapspace: Mapspace,
+    tiles: Iterable[tuple[str, str]],
+    slots: Iterable[Sequence[Loop]],
+    spatial: Iterable[Sequence[SpatialLoop]],
+) -> Json:
+    """Return a mapping of memories in any order: its tiles as pairs of a node and a dataspace, and loops.
 
     Parameters
     ----------
     mapspace
         What was searched: its nodes are those of the certificate.
-    ordered, mapping
-        The mapspace of the mapping's order, and the mapping.
+    tiles
+        Memories and dataspaces, outermost first.
+    slots, spatial
+        Loops below the outermost memory and below each tile, innermost first; and those of each fanout.
     """
     names = [space.name for space in mapspace.problem.dataspaces]
-    architecture, places = mapspace.architecture, node_places(mapspace)
-    nodes = {
-        level.name: places[position]
-        for level, position in zip(architecture.levels, architecture.storage_indices, strict=True)
+    levels = zip(mapspace.architecture.levels, mapspace.architecture.storage_indices, strict=True)
+    places = node_places(mapspace)
+    nodes = {level.name: places[position] for level, position in levels}
+    return {
+        "order": [[nodes[memory], names.index(name)] for memory, name in tiles],
+        "slots": [_loop_rows(mapspace, own) for own in slots],
+        "spatial": [_loop_rows(mapspace, own) for own in spatial],
     }
-    entries = [mapping.nodes[position] for position in ordered.architecture.storage_indices]
-    order: list[list[int]] = []
-    slots: list[list[list[int]]] = []
-    for level, entry in zip(ordered.architecture.levels, entries, strict=True):
-        assert isinstance(entry, StorageMapping)
-        if slots and not entry.keep:
-            continue  # it has no loops
-        order += [[nodes[level.component], names.index(name)] for name in sorted(entry.keep) if slots]
-        slots.append(_loop_rows(mapspace, entry.temporal))
-    spatial = [mapping.nodes[position] for position in ordered.architecture.fanout_indices]
-    across = [own.spatial if isinstance(own, FanoutMapping) else () for own in spatial]
-    return {"order": order, "slots": slots, "spatial": [_loop_rows(mapspace, own) for own in across]}
 
 
 def _loop_rows(mapspace: Mapspace, loops: Sequence[Loop | SpatialLoop]) -> list[list[int]]:

@@ -70,7 +70,8 @@ def _value_texts(
 
 def fusion_text(progress: FusionProgress, units_per_pj: int) -> str:
     """Return the progress of a search for a fused mapping, in one line."""
-    parts = [f"{progress.cuts_settled} of {progress.cuts} cuts  {progress.states_open:,} states open"]
+    cuts = f"{progress.cuts_settled} of {progress.cuts} cuts"
+    parts = [progress.stage, cuts, f"{progress.states_open:,} states open"]
     parts += _value_texts(progress.objective, progress.incumbent, progress.bound, units_per_pj)
     return "  ".join([*parts, seconds_text(progress.seconds)])
 

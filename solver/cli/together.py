@@ -92,10 +92,6 @@ def fuse(arguments: argparse.Namespace) -> int:
     values = parse_assignments(arguments.variables)
     cascade, read = load_cascade(arguments.specs, values, load_options(arguments))
     check_accelforge(cascade.einsums[0].mapspace, arguments)
-    is_certified = arguments.certificate is not None or arguments.check
-    if is_certified and any(einsum.mapspace.free_order for einsum in cascade.einsums):
-        key = "memories in any order (force_memory_hierarchy_order: False)"
-        raise OutputError(f"{key}: the checker does not support them in cascades")
     notes = [note for note in read if note.sentence != CONSTRAINTS_NOTE]  # searches keep to them
     limits = _fusion_limits(arguments)
     search = search_options(arguments)

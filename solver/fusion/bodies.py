@@ -118,7 +118,9 @@ class BodyBounds:
         if left:
             places = Places(frames, cuts[:-2], last, (tuple(enumerate(left)),), cuts[-2])
         options = self.tiles.of_places(place, given, places)
-        return self.tiles.each(place, options, last, is_open, self.usable - given.taken_words)
+        free_words = self.usable - given.taken_words
+        above_left = None if self.space.slides(frames) else places.above_left
+        return self.tiles.each(place, options, last, is_open, free_words, above_left)
 
     def _least_exchange(self, tile: Tile, cuts: Sequence[Cut], outside: frozenset[str]) -> Exchange:
         if tile.tensor in self.space.storable and tile.tensor not in outside:
@@ -174,24 +176,24 @@ class BodyBounds:
         return tuple((further * np.array(counts, np.float64)).T)
 
     def of_bodies(
-        self, frames: Frames, frame: Frame, following: IntArray, left: IntArray, given: Sequence[Given]
+        self, frames: Frames, frame: Frame, segments: Sequence[IntArray], given: Sequence[Given]
     ) -> tuple[FloatArray, FloatArray]:
-        """Least energy and cycles of the Einsums of many bodies, some at a time."""
-        chunks = (slice(n, n + CELLS_TOGETHER) for n in range(0, len(left), CELLS_TOGETHER))
-        found = [self._of_bodies(frames, frame, following[own], left[own], given) for own in chunks]
+        """Least energy and cycles of the Einsums of many bodies, some at a time; see `DraftBounds.least`."""
+        chunks = (slice(n, n + CELLS_TOGETHER) for n in range(0, len(segments[-1]), CELLS_TOGETHER))
+        found = [self._of_bodies(frames, frame, [s[own] for s in segments], given) for own in chunks]
         energies, cycles = (np.concatenate(own) for own in zip(*found, strict=True))
         return energies, cycles
 
     def _of_bodies(
-        self, frames: Frames, frame: Frame, following: IntArray, left: IntArray, given: Sequence[Given]
+        self, frames: Frames, frame: Frame, segments: Sequence[IntArray], given: Sequence[Given]
     ) -> tuple[FloatArray, FloatArray]:
-        energies, cycles = self.bounds.least(frames, frame, following, left, given)
+        energies, cycles = self.bounds.least(frames, frame, segments, given)
         if frame.flat or self.space.is_intricate:
             return energies, cycles
-        trips = self._trips_of_groups((*frames, frame), (following * left).astype(np.float64))
+        trips = self._trips_of_groups((*frames, frame), np.prod(segments, axis=0).astype(np.float64))
         if trips is None:
             return energies, cycles
-        ways = self.bounds.leaves(frames, frame, following, left, given)
-        inside = Inside((frame.start, frame.end), frame.start, trips, given, ways, np.zeros(len(left)))
+        ways = self.bounds.leaves(frames, frame, segments, given)
+        inside = Inside((frame.start, frame.end), frame.start, trips, given, ways, np.zeros(len(energies)))
         least = self.groups.least(inside)
         return np.maximum(energies, least[0]), np.maximum(cycles, least[1])

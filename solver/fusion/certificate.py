@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from fractions import Fraction
+from functools import partial
 
 from model.architecture import Fanout, StorageLevel
 from model.fused.cascade import Cascade, CascadeEinsum
 from model.fused.mapping import Body, FusedMapping, Leaf
 from model.fused.nests import VisitKind, cut_short, visit_kinds
 from model.fused.visits import Visits
-from model.mapping import Mapping, NodeMapping, StorageMapping
+from model.mapping import FanoutMapping, Loop, Mapping, NodeMapping, SpatialLoop, StorageMapping
 from model.mapspace import Mapspace
 from model.objective import OBJECTIVES
 from solver.certificate.canonical import (
@@ -22,14 +23,14 @@ from solver.certificate.canonical import (
     canonical_sha256,
     node_places,
 )
-from solver.certificate.document import check_certifiable, sealed
+from solver.certificate.document import check_certifiable, order_claim, sealed
 from solver.fusion import FusedResult
 from solver.fusion.edges import with_places_of
-from solver.fusion.evidence import EdgeClaim, FusionEvidence, LeastClaim
+from solver.fusion.evidence import EdgeClaim, LeastClaim
 from solver.fusion.space import FusionSpace, Parts
 from solver.result import Status
 
-FORMAT = "tilewright certificate fused 4"
+FORMAT = "tilewright certificate fused 5"
 
 
 def fused_certificate(result: FusedResult, command: Sequence[str], seed: int = 0) -> Json:
@@ -53,7 +54,6 @@ def fused_certificate(result: FusedResult, command: Sequence[str], seed: int = 0
         raise CertificateError(f"a result that is {result.status.value} without a bound claims nothing")
     if result.equal_parts is not None:
         raise CertificateError("shared loops with remainders are not certified")
-    _check_memories(FusionSpace(result.cascade, result.limits), result.evidence)
     problem, evaluation = _problem(result), result.evaluation
     document: Json = {
         "format": FORMAT,
@@ -68,19 +68,6 @@ def fused_certificate(result: FusedResult, command: Sequence[str], seed: int = 0
         "edges": [_edge(result.cascade, claim) for claim in result.evidence.edges],
     }
     return sealed(document, command, seed)
-
-
-def _check_memories(space: FusionSpace, evidence: FusionEvidence) -> None:
-    """Refuse memories whose room and words the checker does not know."""
-    if space.is_parted:
-        text = f"`{space.memory.name}`, the outermost on-chip memory, exists several times"
-        raise CertificateError(f"{text}: fused mappings of such architectures are not certified")
-    if space.stores.least:
-        raise CertificateError("fused mappings with a least utilization of a memory are not certified")
-    spread = {fanout for claim in evidence.edges for fanout, _ in claim.kind.shares}
-    if not spread.isdisjoint(space.stores.ordered):
-        text = "rules order the spatial loops that spread a stored tensor, and a bound rests on that"
-        raise CertificateError(f"{text}: that is not certified; `--fuse-into` names other memories")
 
 
 def _problem(result: FusedResult) -> Json:
@@ -117,7 +104,7 @@ def _einsum(einsum: CascadeEinsum, tensors: Sequence[str]) -> Json:
     ]
     return {
         "name": einsum.name,
-        "mapspace": canonical(_searched(einsum)),
+        "mapspace": canonical(_searched(einsum), states_order=True),
         "accesses": accesses,
         "is_copy": einsum.is_copy,
         "n_instances": einsum.n_instances,
@@ -127,8 +114,6 @@ def _einsum(einsum: CascadeEinsum, tensors: Sequence[str]) -> Json:
 
 def _searched(einsum: CascadeEinsum) -> Mapspace:
     """Return the mapspace of an Einsum's nests."""
-    if einsum.mapspace.free_order:
-        raise CertificateError("cascades with memories in any order are not certified")
     mapspace = with_places_of(einsum, einsum.mapspace)
     check_certifiable(mapspace)
     return mapspace
@@ -175,7 +160,8 @@ def _leaf(cascade: Cascade, mapping: FusedMapping, leaf: Leaf) -> Json:
     stored = {a.dataspace: stored_at[a.tensor].memory for a in einsum.accesses if a.tensor in stored_at}
     above = stored | {tile.dataspace: home for tile in leaf.held}
     kinds = () if einsum.is_copy else visit_kinds(Visits(cascade, mapping), place)
-    nests = [_nest(einsum, kind, above) for kind in kinds]
+    nest = partial(_nest_in_order if einsum.mapspace.free_order else _nest, einsum)
+    nests = [{"bounds": list(kind.problem.bounds), **nest(kind, above)} for kind in kinds]
     held = [[names.index(tile.dataspace), tile.depth] for tile in leaf.held]
     return {"einsum": place, "held": held, "nests": nests}
 
@@ -202,7 +188,38 @@ def _nest(einsum: CascadeEinsum, kind: VisitKind, above: dict[str, str]) -> Json
         here = {name for name, memory in above.items() if memory == components[position]}
         keep = entry.keep | here if position else entry.keep - above.keys()
         nodes[position] = replace(entry, keep=frozenset(keep))
-    return {"bounds": list(kind.problem.bounds), **canonical_mapping(mapspace, Mapping(tuple(nodes)))}
+    return canonical_mapping(mapspace, Mapping(tuple(nodes)))
+
+
+def _nest_in_order(einsum: CascadeEinsum, kind: VisitKind, above: dict[str, str]) -> Json:
+    """Return the nest of visits whose memories lie in any order: see `solver.certificate.document`.
+
+    What is above it in the outermost memory on chip has no tile in the nest.
+    """
+    mapspace, entries = einsum.mapspace, zip(kind.architecture.nodes, kind.mapping.nodes, strict=True)
+    home = mapspace.architecture.on_chip[0].name
+    tiles: list[tuple[str, str]] = []
+    slots: list[list[Loop]] = [[]]
+    spatial: list[Sequence[SpatialLoop]] = []
+    for node, entry in entries:
+        if isinstance(entry, FanoutMapping):
+            spatial.append(entry.spatial)
+            continue
+        assert isinstance(node, StorageLevel)
+        if slots[1:] or node is not kind.architecture.nodes[0]:
+            own = [(node.component, name) for name in sorted(entry.keep)]
+            own = [tile for tile in own if tile[0] != home or above.get(tile[1]) != home]
+            tiles, slots = [*tiles, *own], [*slots, *([] for _ in own)]
+        slots[-1] += entry.temporal
+    return order_claim(mapspace, tiles, map(_joined, slots), spatial)
+
+
+def _joined(loops: Iterable[Loop]) -> list[Loop]:
+    """Return one loop over each dimension: below a tile their order does not matter."""
+    bounds: dict[str, int] = {}
+    for loop in loops:
+        bounds[loop.dim] = bounds.get(loop.dim, 1) * loop.bound
+    return [Loop(dim, bound) for dim, bound in bounds.items()]
 
 
 def _component(node: StorageLevel | Fanout) -> str:
@@ -252,6 +269,8 @@ def _edge(cascade: Cascade, claim: EdgeClaim) -> Json:
         "loose": claim.is_loose,
         "room": claim.room_words,
         "rooms": [list(own) for own in sorted(kind.rooms)],
+        "undivided": sorted(map(einsum.problem.dims.index, kind.undivided)),
+        "fills": [list(own) for own in sorted(kind.least)],
         "shares": [[fanout, _shares(einsum, loops)] for fanout, loops in sorted(kind.shares)],
         "corners": [list(corner) for corner in claim.corners],
         "ruled": claim.is_ruled,

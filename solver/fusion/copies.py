@@ -78,18 +78,16 @@ class Copies:
             architecture.instances_above(architecture.storage_indices[level_number(architecture, level)]) == 1
         )
 
-    def transfer(self, place: int, levels: Mapping[str, int]) -> tuple[int, int] | None:
-        """Energy and cycles of a copy whose tensors are stored so; None where it would pass a toll."""
+    def transfer(self, place: int, levels: Mapping[str, int]) -> tuple[int, int]:
+        """Energy and cycles of a copy whose tensors are stored so."""
         accesses = self.cascade.einsums[place].accesses
         return self._transfer(place, tuple(levels.get(access.tensor, 0) for access in accesses))
 
     @remembered
-    def _transfer(self, place: int, levels: tuple[int, ...]) -> tuple[int, int] | None:
+    def _transfer(self, place: int, levels: tuple[int, ...]) -> tuple[int, int]:
         einsum = self.cascade.einsums[place]
         architecture = einsum.mapspace.architecture
         numbers = [level_number(architecture, level) if level else 0 for level in levels]
-        if any(level.tolls for level in architecture.levels[min(numbers) : max(numbers)]):
-            return None
         names = (access.dataspace for access in einsum.accesses)
         moved = transfer_of(einsum.mapspace, dict(zip(names, numbers, strict=True)))
         return (0, 0) if moved is None else (moved.energy, moved.cycles)

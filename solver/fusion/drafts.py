@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -11,7 +12,7 @@ from itertools import combinations, product
 import numpy as np
 
 from model.extents import ANY, PERFECT, Extents
-from solver.fusion.amounts import Amount, FloatArray, IntArray, larger, worth
+from solver.fusion.amounts import Amount, FloatArray, IntArray, larger, unless, worth
 from solver.fusion.least import EdgePricer
 from solver.fusion.remembered import remembered
 from solver.fusion.space import WHOLE, Cut, Cuts, Frame, Frames, FusionSpace, Segment, Tile, Trips
@@ -31,6 +32,9 @@ MOST_KNOWN_BYTES = 1 << 28
 
 MOST_CELLS = 1 << 21
 """Numbers of parts of which a floor knows the least cost of each; there is none where there are more."""
+
+MOST_CELLS_BY_STEPS = 1 << 16
+"""Such numbers with which floors are computed at once for all that others may take."""
 
 CELLS_TOGETHER = 1 << 13
 """How many of them, and how many bodies, are bounded at a time."""
@@ -169,7 +173,7 @@ class DraftBounds:
         return self.tiles.usable_words
 
     def least(
-        self, frames: Frames, frame: Frame, following: Counts, left: Counts, given: Sequence[Given]
+        self, frames: Frames, frame: Frame, segments: Sequence[Counts], given: Sequence[Given]
     ) -> tuple[FloatArray, FloatArray]:
         """Least energy and cycles of the Einsums of each body, all instances, rounded by less than 1e-9.
 
@@ -179,14 +183,14 @@ class DraftBounds:
             The bodies outside.
         frame
             What all bodies have in common: their Einsums, and the outermost of their segments.
-        following, left
-            Trips of the next segment of each, and those that are left for further ones.
+        segments
+            Trips of each one's next segments, and last those that are left for further ones.
         given
             What is decided for each Einsum.
         """
-        joint = JointBound(len(left), self.usable_words)
+        joint = JointBound(len(segments[-1]), self.usable_words)
         for place, known in zip(range(frame.start, frame.end), given, strict=True):
-            ways = self.ways_in(frames, frame, place, following, left, known)
+            ways = self.ways_in(frames, frame, place, segments, known)
             joint.add(ways, known.taken_words, self.space.einsums[place].times)
         energies, cycles = joint.least()
         return energies, cycles
@@ -220,23 +224,24 @@ class DraftBounds:
         yield from self.tiles.each(place, options, cuts[-1], is_open=False)
 
     def leaves(
-        self, frames: Frames, frame: Frame, following: Counts, left: Counts, given: Sequence[Given]
+        self, frames: Frames, frame: Frame, segments: Sequence[Counts], given: Sequence[Given]
     ) -> list[list[Way]]:
         """The ways to keep the tiles of each Einsum that is in no further body, like `least`."""
         flat = replace(frame, flat=True)
         places = zip(range(frame.start, frame.end), given, strict=True)
-        return [self.ways_in(frames, flat, place, following, left, own) for place, own in places]
+        return [self.ways_in(frames, flat, place, segments, own) for place, own in places]
 
     def ways_in(
-        self, frames: Frames, frame: Frame, place: int, following: Counts, left: Counts, given: Given
+        self, frames: Frames, frame: Frame, place: int, segments: Sequence[Counts], given: Given
     ) -> list[Way]:
         """The ways to keep the tiles of an Einsum in each body, whatever room others take."""
         taken = self.room_steps(given.taken_words) if not frame.flat else 0  # for floors
-        key = frames, frame, place, following.tobytes(), left.tobytes(), given.stored, given.levels, taken
+        trips = tuple(counts.tobytes() for counts in segments)
+        key = frames, frame, place, trips, given.stored, given.levels, taken
         known = self._known.get(key)
         if known is None:
-            ways = self._ways_in((*frames, frame), place, following, left, given)
-            known = [way.over(len(left)) for way in ways]
+            ways = self._ways_in((*frames, frame), place, segments, given)
+            known = [way.over(len(segments[-1])) for way in ways]
             self._known_bytes.append(sum(way.nbytes for way in known))
             if sum(self._known_bytes) > MOST_KNOWN_BYTES:
                 self._known.clear()
@@ -252,22 +257,22 @@ class DraftBounds:
     def _known(self) -> dict[tuple[object, ...], list[Way]]:
         return {}
 
-    def _ways_in(
-        self, frames: Frames, place: int, following: Counts, left: Counts, given: Given
-    ) -> Iterator[Way]:
+    def _ways_in(self, frames: Frames, place: int, segments: Sequence[Counts], given: Given) -> Iterator[Way]:
         """Yield the ways to keep the tiles of an Einsum in each body."""
         if self.space.einsums[place].is_copy:
             yield FREE
             return
         space, frame = self.space, frames[-1]
-        further = tuple(tuple(enumerate(counts.T)) for counts in (following, left))
-        raw = space.raw_trips(frames, place)
-        within = space.grown(raw, frame, place, further[0])
-        last = space.grown(within, frame, place, further[1])
-        decided = self._decided(frame, left.shape[1])
+        further = tuple(tuple(enumerate(counts.T)) for counts in segments)
+        every, cuts, left = [space.raw_trips(frames, place)], list(space.cuts(frames, place)), segments[-1]
+        for segment in further:
+            every.append(space.grown(every[-1], frame, place, segment))
+        cuts += map(Cuts, every[1:-2])
+        within, last = every[-2:]
+        decided = self._decided(frame, left.shape[1]) * np.prod(segments[:-1], axis=0)
         if slides := bool(space.sliding(frame.start, frame.end)) or space.slides(frames[:-1]):
-            within = self._counted(frames, place, within, decided * following)
-            last = self._counted(frames, place, last, decided * following * left)
+            within = self._counted(frames, place, within, decided)
+            last = self._counted(frames, place, last, decided * left)
         elif space.remainders:
             within, last = self._in_fewest(place, within), self._in_fewest(place, last)
         deepest = () if frame.flat else self._deepest((frame.start, frame.end), place)
@@ -275,7 +280,7 @@ class DraftBounds:
         is_open = (slides or follows or space.remainders) and not self.tiles.are_estimates
         sizes = None
         if is_open and not space.remainders:
-            sizes = self._largest(frames, place, decided * following * left)
+            sizes = self._largest(frames, place, decided * left)
         below = Cuts(last, sizes=sizes)
         floor = (
             self.floor(place, given.outside, given.taken_words).among(last)
@@ -283,10 +288,11 @@ class DraftBounds:
             else (0.0, 0.0)
         )
         for deeper in deepest or (None,):
-            places = Places(
-                frames, space.cuts(frames, place), below, further, Cuts(within), left.max(axis=1) <= 1, deeper
-            )
-            for way in self.tiles.each(place, self.tiles.of_places(place, given, places), below, is_open):
+            places = Places(frames, cuts, below, further, Cuts(within), left.max(axis=1) <= 1, deeper)
+            options = self.tiles.of_places(place, given, places)
+            for way in self.tiles.each(
+                place, options, below, is_open, None, None if slides else places.above_left
+            ):
                 yield way._replace(energy=larger(way.energy, floor[0]), cycles=larger(way.cycles, floor[1]))
 
     @remembered
@@ -325,26 +331,46 @@ class DraftBounds:
 
     @remembered
     def _floor(self, place: int, outside: frozenset[str], steps: int) -> Floor:
-        bound = self.space.einsums[place].problem.bound
-        dims = tuple(self.space.looped(place))
-        remainders = self.space.remainders
-        counts = (Extents(bound[dim], ANY if remainders else PERFECT).least_factors(1) for dim in dims)
-        parts = [np.array(own, np.float64) for own in counts]
+        dims, parts = tuple(self.space.looped(place)), self._parts(place)
         shape = tuple(map(len, parts))
-        size = math.prod(shape)
-        if size > MOST_CELLS or self.pricer.in_closed_form:
+        if math.prod(shape) > MOST_CELLS or self.pricer.in_closed_form:
             return Floor((), (), np.zeros(()), np.zeros(()))
-        costs = np.empty((2, size))
+        all_steps = tuple(range(SHARES + 1)) if math.prod(shape) < MOST_CELLS_BY_STEPS else (steps,)
+        every = self._by_stored(place, all_steps)
+        least = (costs[all_steps.index(steps)] for own, costs in every.items() if own.isdisjoint(outside))
+        over = over_more if self.space.remainders else over_multiples
+        energy, cycles = (over(own.reshape(shape), parts) for own in np.minimum.reduce(list(least)))
+        return Floor(dims, parts, energy, cycles)
+
+    @remembered
+    def _parts(self, place: int) -> tuple[FloatArray, ...]:
+        """Numbers of parts of each dimension of an Einsum that shared loops may run over."""
+        bound, kind = self.space.einsums[place].problem.bound, ANY if self.space.remainders else PERFECT
+        counts = (Extents(bound[dim], kind).least_factors(1) for dim in self.space.looped(place))
+        return tuple(np.array(own, np.float64) for own in counts)
+
+    @remembered
+    def _by_stored(self, place: int, steps: tuple[int, ...]) -> dict[frozenset[str], FloatArray]:
+        """Least costs of an Einsum with just so many loops above it, by the tensors that it stores.
+
+        By the room that others take in steps, energy and cycles, and by cells.
+        """
+        size = math.prod(map(len, self._parts(place)))
+        found = defaultdict[frozenset[str], FloatArray](lambda: np.full((len(steps), 2, size), np.inf))
         for first in range(0, size, CELLS_TOGETHER):
             cells = slice(first, min(size, first + CELLS_TOGETHER))
-            numbers = np.unravel_index(np.arange(cells.start, cells.stop), shape) if dims else ()
-            last = {dim: own[number] for dim, own, number in zip(dims, parts, numbers, strict=True)}
-            ways = self.ways_anywhere(place, last, outside)
-            least = self.cheapest(ways, self.least_taken(steps), cells.stop - first)
-            costs[:, cells] = np.where(self._apart(place, last), np.inf, least)
-        over = over_more if remainders else over_multiples
-        energy, cycles = (over(own.reshape(shape), parts) for own in costs)
-        return Floor(dims, tuple(parts), energy, cycles)
+            self._lower(found, cells, self._in_cells(place, cells), steps)
+        return found
+
+    def _in_cells(self, place: int, cells: slice) -> Iterator[Way]:
+        """Yield the ways to keep an Einsum's tiles with some numbers of parts."""
+        dims, parts = tuple(self.space.looped(place)), self._parts(place)
+        shape, every = tuple(map(len, parts)), np.arange(cells.start, cells.stop)
+        numbers = np.unravel_index(every, shape) if dims else ()
+        last = {dim: own[number] for dim, own, number in zip(dims, parts, numbers, strict=True)}
+        apart = self._apart(place, last)
+        for way in self.ways_anywhere(place, last, frozenset()):
+            yield way._replace(words=unless(apart, way.words)).over(len(every))
 
     def room_steps(self, taken_words: int) -> int:
         """Room that others take, in steps that tables distinguish."""
@@ -354,14 +380,14 @@ class DraftBounds:
         """Words of so many steps."""
         return steps * self.usable_words // SHARES
 
-    def cheapest(self, ways: Iterable[Way], taken_words: FloatArray | int, size: int) -> FloatArray:
-        """Least energy and cycles of an Einsum that has so much less room, shape (2, size)."""
-        costs = np.full((2, size), np.inf)
-        for way in (own.over(size) for own in ways):
-            fits = way.words <= self.usable_words - taken_words
-            for least, own in zip(costs, (way.energy, way.cycles), strict=True):
+    def _lower(
+        self, found: dict[frozenset[str], FloatArray], cells: slice, ways: Iterable[Way], steps: Sequence[int]
+    ) -> None:
+        """Lower least costs in some cells to those of ways that fit."""
+        for way, (number, taken) in product(ways, enumerate(map(self.least_taken, steps))):
+            fits = way.words <= self.usable_words - taken
+            for least, own in zip(found[way.stored][number, :, cells], (way.energy, way.cycles), strict=True):
                 np.minimum(least, own, out=least, where=fits)
-        return costs
 
     def ways_anywhere(
         self, place: int, last: Trips, outside: frozenset[str], span: tuple[int, int] | None = None
@@ -374,7 +400,8 @@ class DraftBounds:
             return iter([FREE])
         below = Cuts(last, is_rough=True)
         options = [list(self._anywhere(tile, below, outside, span)) for tile in self.space.tiles[place]]
-        return self.tiles.each(place, options, below, self.space.remainders and not self.tiles.are_estimates)
+        is_open = self.space.remainders and not self.tiles.are_estimates
+        return self.tiles.each(place, options, below, is_open, None, WHOLE)
 
     def _anywhere(
         self, tile: Tile, last: Cuts, outside: frozenset[str], span: tuple[int, int] | None
@@ -383,7 +410,8 @@ class DraftBounds:
         yield self.tiles.fetched(tile, last)
         if not tile.bypassed and self.space.looped(tile.place):
             move = self.pricer.exchange(tile, last, self.pricer.shift(self.space.dense[tile], WHOLE))
-            yield Option(tile.space.name, self.space.held_words(tile, last), move, lasting=True)
+            words = self.space.held_words(tile, last)
+            yield Option(tile.space.name, words, move, lasting=True, between=tile)
         if tile.tensor in self.space.storable - outside:
             users = self.space.cascade.users[tile.tensor]
             crosses = span is not None and not span[0] <= users[0] <= users[-1] < span[1]

@@ -11,13 +11,13 @@ from functools import cached_property
 from itertools import product
 from typing import NamedTuple
 
-from model.architecture import Architecture, Bandwidth, Fanout, Packing, StorageLevel, with_order
+from model.architecture import Architecture, Bandwidth, Fanout, Packing, StorageLevel
 from model.cost.order import seen_by
 from model.cost.prices import access_energy, paid_energy, paying_instances
 from model.counting.words import tile_words
 from model.extents import ANY, PERFECT
 from model.fused.cascade import Access, CascadeEinsum
-from model.fused.mapping import PrivateNest
+from model.fused.mapping import PrivateNest, nest_in_order
 from model.fused.nests import nest_bounds
 from model.mapping import FanoutMapping, Loop, NodeMapping, SpatialLoop, StorageMapping
 from model.mapping import Mapping as LoopNest
@@ -569,7 +569,12 @@ class EdgeSpace:
                 entries.append(own)
                 memories.append(node.component)
         if order is not None and memories != sorted(memories, key=self._depth):
-            return self._in_own_order(entries, memories)
+            architecture = self.einsum.mapspace.architecture
+            stores = [own for own in entries if isinstance(own, StorageMapping)]
+            fanouts = [own for own in entries if isinstance(own, FanoutMapping)]
+            names = [fanout.name for fanout in architecture.fanouts]
+            pairs = [*zip((architecture.levels[0].name, *memories), stores, strict=True)]
+            return nest_in_order(architecture, pairs, dict(zip(names, fanouts, strict=True)))
         several = tuple((name, count) for name, count in places.items() if count > 1)
         nest = PrivateNest(LoopNest(tuple(entries)), several)
         # Of several nests, each says for which visits it is where its loops go beyond them.
@@ -579,14 +584,6 @@ class EdgeSpace:
     def _depth(self, memory: str) -> int:
         """Number of a memory, from the outermost."""
         return [level.name for level in self.einsum.mapspace.architecture.levels].index(memory)
-
-    def _in_own_order(self, entries: Sequence[NodeMapping], memories: Sequence[str]) -> PrivateNest:
-        """A nest whose memories lie in an order of its own."""
-        fanouts = iter([own for own in entries if isinstance(own, FanoutMapping)])
-        stores = iter([own for own in entries if not isinstance(own, FanoutMapping)])
-        nodes = with_order(self.einsum.mapspace.architecture, memories).nodes
-        placed = (next(fanouts) if isinstance(node, Fanout) else next(stores) for node in nodes)
-        return PrivateNest(LoopNest(tuple(placed)), order=tuple(memories))
 
     def shifted_cycles(self, number: int, bandwidth: Bandwidth) -> Fraction:
         """Cycles that words of held tiles take of one bandwidth of a level."""

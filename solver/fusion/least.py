@@ -27,8 +27,8 @@ from solver.fusion.space import Cut, Trips
 from solver.fusion.unlike import Alone, UnlikeVisits, as_named
 from solver.network.tasks import Renaming, by_position
 from solver.result import Result, Status
+from solver.search.drawn import drawn
 from solver.search.goal import Caps
-from solver.search.hint import FEW_HINTED, hint
 from solver.search.orders import Ordered
 from solver.search.priced import Priced
 from solver.search.stopping import Stop
@@ -441,11 +441,10 @@ class EdgePricer(EdgeBounds):
         ordered = in_order(mapspace, best.order)
         return Ordered(ordered, Priced(nest, evaluate_in(ordered, nest)))
 
-    def hinted(self, edge: Edge, room_words: int | None, stop: Stop) -> Point | None:
-        """A mapping that a heuristic finds in a moment, if it does."""
-        for found in hint(edge.mapspace(room_words), self.objective, FEW_HINTED, self.options.seed, stop):
-            return self._point(edge, found)
-        return None
+    def drawn(self, edge: Edge, room_words: int | None, stop: Stop) -> Point | None:
+        """A mapping that takes a moment to find, if there is one."""
+        found = drawn(edge.mapspace(room_words), self.objective, self.options.seed, stop)
+        return None if found is None else self._point(edge, found)
 
     def _point(self, edge: Edge, result: Result | Priced) -> Point:
         assert result.mapping is not None

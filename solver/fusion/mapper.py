@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import chain
+from types import MappingProxyType
 
 from model.fused.cascade import Cascade
 from model.fused.cost import evaluate_fused
@@ -63,11 +66,11 @@ MOST_TO_FIND = 0.75
 MOST = 500
 """Labels at a cut that are looked at where Einsums are to spread tensors alike."""
 
-GRACE_S = 0.6
-"""Seconds beyond half of a time limit in which each Einsum is mapped alone before all else."""
+FIRST_S = 1.0
+"""Processor seconds in which first mappings are found even once time is over: also on busy machines."""
 
 LATE_S = 0.5
-"""Seconds each for a heuristic, which maps what is not mapped even then, and for a bound in closed form."""
+"""Seconds for a bound in closed form once the search is over."""
 
 HEARTBEAT = 32
 """Questions whether to stop between looks at the memory in use and reports of progress."""
@@ -168,15 +171,14 @@ class _Search:
         self.cascade, self.objective, self.limits, self.grain = cascade, objective, limits, grain
         self.options, self.should_stop, self.questions = options, should_stop, 0
         self.clock, self.watch = Clock(options.time_limit_s, self._is_interrupted), Stopwatch()
-        limit_s = options.time_limit_s
-        self.alone = Clock(None if limit_s is None else limit_s / 2 + GRACE_S, self._is_interrupted)
+        self.alone = self.clock.share(2)
         self.space = FusionSpace(cascade, limits, stop=lambda: self.pricer.clock.stop())
         self.space.check()
         self.pricer = EdgePricer(self.space, objective, options, self.clock)
         self.perfect_pricer: EdgePricer | None = None  # as it was before there were remainders everywhere
         self.counts = Counts()
         self.bounds: dict[object, BodyBounds] = {}
-        self.paths = 0
+        self.paths, self.stage = 0, ""
         self.agreed = set[object]()
         self.on_progress = on_progress
         self.incumbent: int | None = None  # of all spaces
@@ -187,7 +189,7 @@ class _Search:
     def run(self) -> FusedResult:
         """Search without fusion first, then with; then with remainders in nests where there may be any."""
         hardware = self._in_hardware_order()
-        with self.watch.during("each Einsum alone", BOUNDS):
+        with self._during("each Einsum alone"):
             first = self._unfused_at_once()
             self.pricer.clock = self.clock.share(2) if self.is_any else self.clock
             unfused, perfect, even = self._alone(first), None, None
@@ -196,18 +198,19 @@ class _Search:
             self._take_found(best, self.objective, hardware.value, hardware.mapping)
         with suppress(Stopped):
             self._try_formulas(best)
-        with self.watch.during("divisors", BOUNDS):
+        with self._during("divisors"):
             outcome = self._fused(best)
         if self.is_any:
             perfect = Narrower(self._status(outcome), best.value, outcome.bound)
-            with self.watch.during("remainders in nests", BOUNDS):
+            with self._during("remainders in nests"):
                 unfused, outcome = self._with_remainders(best)
         if self.widest is not self.space:
             even = Narrower(self._status(outcome), best.value, outcome.bound)
-            with self.watch.during("remainders of shared loops", BOUNDS):
+            with self._during("remainders of shared loops"):
                 outcome = self._with_shared_remainders(best)
         if not outcome.proven:
             self.clock.end(self._ending(outcome))
+        perfect, even = _at_least(outcome.bound, perfect), _at_least(outcome.bound, even)
         return FusedResult(
             self._status(outcome),
             Termination.PROVEN if outcome.proven else self.clock.termination or Termination.TIME_LIMIT,
@@ -232,8 +235,24 @@ class _Search:
         if (cascade := in_hardware_order(self.cascade)) is None:
             return None
         options = replace(self.options, time_limit_s=self.clock.share(4).left_s)
-        with self.watch.during(HARDWARE, BOUNDS):
-            return fuse_cascade(cascade, self.objective, options, self.limits, None, self.should_stop)
+        with self._during(HARDWARE):
+            return fuse_cascade(
+                cascade, self.objective, options, self.limits, self._report_narrower, self.should_stop
+            )
+
+    def _report_narrower(self, progress: FusionProgress) -> None:
+        """Tell of the progress of a search of fewer mappings: its bound is none on the result."""
+        if self.on_progress is not None:
+            stage = f"{self.stage}: {progress.stage}"
+            self.on_progress(replace(progress, seconds=self.clock.seconds, stage=stage, bound=None))
+
+    @contextmanager
+    def _during(self, stage: str) -> Iterator[None]:
+        """Measure a stage, and tell of it."""
+        self.stage = stage
+        self._report(_Best(), None)
+        with self.watch.during(stage, BOUNDS):
+            yield
 
     def _take_found(self, best: _Best, objective: str, value: int | None, mapping: FusedMapping) -> None:
         """Take a mapping that was found elsewhere, if it costs what was said."""
@@ -265,25 +284,41 @@ class _Search:
         steps = [self._step_alone(search, place) for place in range(len(self.cascade.einsums))]
         if all(step.kind is not None or step.choice is not None for step in steps):
             left = rooms_left(search.space, steps)
-            self._refine_one_by_one(steps, left)
-            self._price_path(search.space, steps, left, best)
-            if best.value is None and not self._is_interrupted():
-                self._price_hinted(search.space, steps, left, best)
+            first = self._first_points(steps, left)
+            self._price_path(search.space, steps, left, best, first)
             self._report(best, None)
+            if self._refine_one_by_one(steps, left):
+                self._price_path(search.space, steps, left, best, first)
+                self._report(best, None)
         return best
 
-    def _refine_one_by_one(self, steps: Sequence[Step], left: Sequence[Left]) -> None:
-        """Map each Einsum alone, in its share of the time."""
-        kinds = {
-            id(self.pricer.edge(step.kind).core): (step, room)
-            for step, room in zip(steps, left, strict=True)
-            if step.kind is not None
-        }
+    def _first_points(self, steps: Sequence[Step], left: Sequence[Left]) -> dict[int, Point]:
+        """A mapping of each Einsum that takes a moment to find, by the edge's core, also if time is over."""
+        found: dict[int, Point] = {}
+        for step, room in zip(steps, left, strict=True):
+            if step.kind is None or id((edge := self.pricer.edge(step.kind)).core) in found:
+                continue
+            point = self.pricer.drawn(edge, room.words, self._has_no_time_for_first)
+            if point is not None:
+                found[id(edge.core)] = point
+        return found
+
+    def _refine_one_by_one(self, steps: Sequence[Step], left: Sequence[Left]) -> bool:
+        """Map each Einsum alone, in its share of the time; whether anything was learned."""
+        learned, kinds = (
+            False,
+            {
+                id(self.pricer.edge(step.kind).core): (step, room)
+                for step, room in zip(steps, left, strict=True)
+                if step.kind is not None
+            },
+        )
         for number, (step, room) in enumerate(kinds.values()):
             left_s = self.alone.left_s
             self.pricer.step_s = math.inf if left_s is None else left_s / (len(kinds) - number)
-            self._refine([step], [room])
+            learned |= self._refine([step], [room])
         self.pricer.step_s = math.inf
+        return learned
 
     def _try_formulas(self, best: _Best) -> None:
         """Price a good mapping onto one buffer that formulas find, where they know the cascade."""
@@ -293,38 +328,22 @@ class _Search:
         energies = [cost.energy * cost.n_instances for cost in best.evaluation.einsums]
         self._take_found(best, "energy", *good_mapping(self.space, leaves, energies, self.clock.stop))
 
-    def _price_hinted(
-        self, space: FusionSpace, steps: Sequence[Step], left: Sequence[Left], best: _Best
-    ) -> None:
-        """Price Einsums alone with mappings that a heuristic finds, where there was no time for others."""
-        clock, found, points = Clock(LATE_S), dict[int, Point | None](), list[Point | None]()
-        for step, room in zip(steps, left, strict=True):
-            if step.kind is None:
-                points.append(None)
-                continue
-            edge = self.pricer.edge(step.kind)
-            if id(edge.core) not in found:
-                known = next((own for own in edge.points if room.has_room(own)), None)
-                found[id(edge.core)] = known or self.pricer.hinted(edge, room.words, clock.stop)
-            points.append(found[id(edge.core)])
-            if points[-1] is None or not room.has_room(points[-1]):
-                return
-        self._price(space, steps, points, best)
-
     def _step_alone(self, search: PathSearch, place: int) -> Step:
         """An Einsum with all tensors outside; without a choice, a copy that may not be so."""
         if not self.cascade.einsums[place].is_copy:
             return Step(place, (), self.space.stores.alone(place), None, (), ())
         cost = self.space.copies.transfer(place, {})
-        may_be = cost is not None and search.successors.may_write(place, {})
-        return Step(place, (), None, Choice(*cost, 0, None) if cost and may_be else None, (), ())
+        may_be = search.successors.may_write(place, {})
+        return Step(place, (), None, Choice(*cost, 0, None) if may_be else None, (), ())
 
     def _alone(self, best: _Best) -> _Outcome:
         """What Einsums alone come to that are mapped: each at its least cost, unless two costs matter."""
         if best.value is None or self.objective == "edp":
             return self._unfused(best)
-        is_proven = all(self.pricer.edge(s.kind).is_settled for s in best.steps if s.kind is not None)
-        return _Outcome(best, best.value if is_proven else None, is_proven, complete=True)
+        edges = [self.pricer.edge(step.kind) for step in best.steps if step.kind is not None]
+        is_complete = all(edge.core.solved for edge in edges)
+        is_proven = is_complete and all(edge.is_settled for edge in edges)
+        return _Outcome(best, best.value if is_proven else None, is_proven, is_complete)
 
     def _unfused(self, best: _Best) -> _Outcome:
         """Map each Einsum alone, with all tensors outside."""
@@ -404,6 +423,7 @@ class _Search:
         for number, edge in enumerate(distinct):
             left_s = self.clock.left_s
             self.pricer.search_s = REMAINDERS_S if left_s is None else left_s / (len(distinct) - number + 1)
+            self.pricer.heed()
             self.pricer.least(edge.space.kind, Effort.ONE_STEP)
 
     def _map_best_path_again(self, best: _Best) -> None:
@@ -493,13 +513,31 @@ class _Search:
         """What a better mapping is below: it costs less by a grain."""
         return None if best.value is None else best.value - self.grain + 1
 
+    def _has_no_time_for_first(self) -> bool:
+        """Whether first mappings take too long once the time for each Einsum alone is over."""
+        return self.alone.stop() and time.process_time() - self._late_from_s > FIRST_S
+
+    @cached_property
+    def _late_from_s(self) -> float:
+        """Processor time when it was over."""
+        return time.process_time()
+
     @cached_property
     def _last(self) -> Clock:
-        """What is left of time once the search is over, or was interrupted."""
+        """Time for a bound once the search is over, or was interrupted; it begins when it is asked for."""
         return Clock(LATE_S)
 
+    def _is_last(self, space: FusionSpace) -> bool:
+        """Whether a bound on a space is one on the result: it is the widest one, with all remainders."""
+        return space is self.widest and self.pricer.remainders == self.is_any
+
     def _bound_at_once(self, search: PathSearch) -> int:
-        """A bound on all paths that takes little time: by each Einsum alone, or by its arithmetic."""
+        """A bound on all paths that takes little time: by each Einsum alone, or by its arithmetic.
+
+        Once time is over, the last space has it all: its bound is one on the others, too.
+        """
+        if self.clock.stop() and not self._is_last(search.space):
+            return 0
         clock, self.pricer.clock = self.pricer.clock, self.clock
         if self.clock.stop():
             self.pricer.clock, self.pricer.in_closed_form = self._last, True
@@ -624,12 +662,13 @@ class _Search:
             return
         known = [value for value in (self.incumbent, best.value) if value is not None]
         self.incumbent = min(known, default=None)
-        self.bound = bound if self.pricer.space is self.widest else None
+        self.bound = bound if self._is_last(self.pricer.space) else None
         cuts = len(self.cascade.einsums)
         self.on_progress(
             FusionProgress(
                 self.clock.seconds,
                 self.objective,
+                self.stage,
                 self.counts.settled,
                 cuts,
                 self.counts.open,
@@ -658,16 +697,22 @@ class _Search:
             return False
 
     def _price_path(
-        self, space: FusionSpace, steps: Sequence[Step], left: Sequence[Left], best: _Best
+        self,
+        space: FusionSpace,
+        steps: Sequence[Step],
+        left: Sequence[Left],
+        best: _Best,
+        first: Mapping[int, Point] = MappingProxyType({}),
     ) -> None:
-        """Price a path with the best mappings of its edges that are known."""
+        """Price a path with the best mappings of its edges that are known, or else with `first` ones."""
         points: list[Point | None] = []
         for step, room in zip(steps, left, strict=True):
             if step.kind is None:
                 points.append(None)
                 continue
             edge = self.pricer.edge(step.kind)
-            shift, fitting = edge.space.shift_energy, [own for own in edge.points if room.has_room(own)]
+            known = chain(edge.points, filter(None, (first.get(id(edge.core)),)))
+            shift, fitting = edge.space.shift_energy, [own for own in known if room.has_room(own)]
             if not fitting:
                 return
             points.append(
@@ -714,6 +759,13 @@ class _Search:
                 energy += (own.energy + shift) * times
                 cycles += own.cycles * of_cycles
         return objective_value(self.objective, energy, cycles if self.pricer.timed else 0)
+
+
+def _at_least(bound: int | None, own: Narrower | None) -> Narrower | None:
+    """What the search of a part came to, with a bound on the whole: if it had no time for a better one."""
+    if own is None or own.bound is None or bound is None:
+        return own
+    return replace(own, bound=max(own.bound, bound))
 
 
 def _is_open(step: Step) -> bool:

@@ -15,6 +15,7 @@ from itertools import chain, permutations, product
 
 import numpy as np
 
+from model.fused.cascade import CascadeEinsum
 from model.fused.check import handed_over
 from model.fused.mapping import Body, FusedMapping, Held, Leaf, PrivateNest, SharedLoop, Stored
 from model.mapping import Loop, StorageMapping
@@ -27,6 +28,9 @@ from solver.search.stopping import Stop, Stopped
 
 MOST_EINSUMS, MOST_CLASSES = 4, 3
 """Einsums of a group, and ranks that its loops run over, at most."""
+
+MOST_ENERGY = 1 << 62
+"""In units that all prices are multiples of: sums of whole numbers of 64 bits."""
 
 MOST_CHOICES = 1 << 12
 """Choices where tiles are held that are looked at in a group with the same loops, at most."""
@@ -69,7 +73,30 @@ def is_known(space: FusionSpace) -> bool:
             return False
         if buffer.read or buffer.fill or buffer.update or architecture.compute.energy:
             return False
-    return space.memory.usable_words is not None and not space.cascade.persistent
+    return (
+        space.memory.usable_words is not None
+        and not space.cascade.persistent
+        and _most_energy(space) < MOST_ENERGY
+    )
+
+
+def _prices(einsum: CascadeEinsum, space: Dataspace) -> tuple[int, int]:
+    """Energy of a word of a dataspace that the outer memory reads, and of one that is written there."""
+    memory = einsum.mapspace.architecture.levels[0]
+    times = memory.packing_of(space.name).accesses_per_block
+    return memory.energy.read * times, memory.energy.update * times
+
+
+def _unit(space: FusionSpace) -> int:
+    """The greatest energy of which all prices are multiples."""
+    pairs = (_prices(einsum, own) for einsum in space.einsums for own in einsum.problem.dataspaces)
+    return max(1, math.gcd(*chain(*pairs)))
+
+
+def _most_energy(space: FusionSpace) -> int:
+    """What the Einsums take if each iteration moves all of its words, in units."""
+    own = (e.problem.computes * sum(sum(_prices(e, x)) for x in e.problem.dataspaces) for e in space.einsums)
+    return sum(own) // _unit(space)
 
 
 def good_mapping(
@@ -102,6 +129,7 @@ class _Groups:
     def __init__(self, space: FusionSpace, start: int, end: int, stop: Stop) -> None:
         self.space, self.start, self.end, self.stop = space, start, end, stop
         self.members, self.classes = range(start, end), space.classes(start, end)
+        self.unit = _unit(space)
         self.stored = set(handed_over(space.cascade, self.members))
         self.others = [
             (place, tile.space)
@@ -175,7 +203,7 @@ class _Ordered:
         pairs = zip(groups.others, depths, strict=True)
         streams = {place: self._streamed(place, depths) for place in groups.members}
         return _Group(
-            energy * groups.space.einsums[groups.start].n_instances,
+            energy * groups.unit * groups.space.einsums[groups.start].n_instances,
             room,
             groups.start,
             groups.end,
@@ -197,15 +225,12 @@ class _Ordered:
 
     def _costs(self, place: int, space: Dataspace, depth: int) -> tuple[IntArray, IntArray]:
         """Energy of a dataspace with so many loops above its tile, and the room that this takes if held."""
+        groups, einsum = self._groups, self._groups.space.einsums[place]
         above = zip(self._order[:depth], self._trips, strict=False)
         apart = [trips for n, trips in above if self._dim(place, n) not in space.dims]
-        whole = math.prod(self._groups.space.einsums[place].problem.bound[dim] for dim in space.dims)
+        whole = math.prod(einsum.problem.bound[dim] for dim in space.dims)
         words = whole * math.prod(apart, start=np.ones_like(self._trips[0]))
-        memory = self._groups.space.einsums[place].mapspace.architecture.levels[0]
-        read, update = (
-            own * memory.packing_of(space.name).accesses_per_block
-            for own in (memory.energy.read, memory.energy.update)
-        )
+        read, update = (price // groups.unit for price in _prices(einsum, space))
         cost = (words - whole) * read + words * update if space.read_write else words * read
         is_held = depth < len(self._order)
         return cost, self._size(place, space, depth) if is_held else np.zeros_like(words)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import product
@@ -16,11 +16,12 @@ from solver.fusion.alike import Likeness, Waiting, Window
 from solver.fusion.amounts import UNLIMITED, FloatArray, worth
 from solver.fusion.bodies import BodyBounds
 from solver.fusion.copies import WaitingTiles
+from solver.fusion.drawn import DrawnBodies, Values
 from solver.fusion.groups import MOST_WAITING
 from solver.fusion.labels import Draft, Label, Queue, Room, Step, StoredTile, room_of
 from solver.fusion.least import EdgePricer
 from solver.fusion.remembered import remembered, remembered_by
-from solver.fusion.space import Frame, Frames, FusionSpace, Segment
+from solver.fusion.space import Frame, Frames, FusionSpace
 from solver.fusion.successors import Successors
 from solver.fusion.trips import BodyLoops
 from solver.fusion.ways import DECIDED_OUTSIDE, Given
@@ -36,16 +37,15 @@ SHARED = (
     "states",
     "_sums",
     "_drafts",
-    "_drawn_bodies",
+    "drawn",
 )
 """Tables that the searches for rests of paths have in common."""
 
+FEW_LABELS = 16
+"""Labels that are expanded of each search for the rest of a path before any other one is."""
 
 PROMISING = 64
 """Bodies of some Einsums that one pass for a good path looks at."""
-
-MOST_ORDERED = 1 << 14
-"""Bodies of some Einsums that are compared then, about."""
 
 Limits = dict[str, int]
 """By objective, a value."""
@@ -60,15 +60,6 @@ class _Tail(NamedTuple):
 
 State = tuple[int, Waiting]
 """A cut that no body spans, and what is stored there."""
-
-
-class _Bodies(NamedTuple):
-    """Bodies with one segment more than a draft, trips that are left, and least costs of their Einsums."""
-
-    frames: Sequence[Frame]
-    left: Sequence[tuple[int, ...]]
-    energies: FloatArray
-    cycles: FloatArray
 
 
 @dataclass
@@ -113,6 +104,11 @@ class PathSearch:
     def loops(self) -> BodyLoops:
         """Which loops bodies may have."""
         return BodyLoops(self.space, lambda: self.pricer.clock.stop())
+
+    @cached_property
+    def drawn(self) -> DrawnBodies:
+        """The bodies that drafts may become."""
+        return DrawnBodies(self.space, self.bodies, self.loops)
 
     # Bounds on the rest of a path
 
@@ -187,9 +183,17 @@ class PathSearch:
         limit
             Value of whole paths that is to be improved.
         """
+        if width is None and not self._tails:
+            most, self.most_labels = self.most_labels, FEW_LABELS
+            self._tighten(0, limit)  # soon, there is a bound on whole paths that is better than a sum
+            self.most_labels = most
         self.most_labels *= 2
+        self._tighten(1, limit, width)
+
+    def _tighten(self, cut: int, limit: int | None, width: int | None = None) -> None:
+        """Raise the bounds on the rests of paths from the last cut to this one."""
         first = dict[object, State]()
-        for at in reversed(range(1, len(self.space.einsums))):
+        for at in reversed(range(cut, len(self.space.einsums))):
             window = self.likeness.window(at)
             key = window.number, self._rests(window)
             states = [(at, waiting) for waiting in self.states(at)]
@@ -593,70 +597,36 @@ class PathSearch:
     def _drawn(self, label: Label, draft: Draft, queue: Queue) -> Iterator[tuple[Label, int | None]]:
         """Yield the label with the loops of its new body, from the outermost on; all trips come first."""
         given = tuple(self._given(label, place) for place in range(draft.frame.start, draft.frame.end))
-        frames, lefts, energies, cycles = self._drawn_bodies(label.frames, draft, given)
-        outside = self.rest(label, draft.frame.end)
-        values = self._values(label, energies + float(outside[0]), cycles + float(outside[1]))
-        for longer, left, value in zip(frames, lefts, worth(values), strict=True):
+        values = self._values(label, draft.frame.end)
+        bodies = self.drawn.longer(label.frames, draft, given, values, queue.limit)
+        every = worth(values(bodies.energies, bodies.cycles))
+        for longer, left, value in zip(bodies.frames, bodies.left, every, strict=True):
             if queue.improves(value):
                 yield self.with_body(label, longer, left), value
-
-    @remembered
-    def _drawn_bodies(self, outside: Frames, draft: Draft, given: tuple[Given, ...]) -> _Bodies:
-        """The bodies that a draft may become, and the least cost of each one's Einsums."""
-        frame = draft.frame
-        if draft.left is None:
-            lefts = list(self.loops.totals(outside, frame.start, frame.end))
-            frames, following = [frame] * len(lefts), [(1,) * len(own) for own in lefts]
-        else:
-            pairs = list(self.loops.longer(outside, frame, draft.left))
-            frames, lefts = [longer for longer, _ in pairs], [rest for _, rest in pairs]
-            following = [_counts(longer, len(draft.left)) for longer in frames]
-        least = np.zeros(0), np.zeros(0)
-        if lefts:
-            least = self.bodies.of_bodies(outside, frame, np.array(following), np.array(lefts), given)
-        return _Bodies(frames, lefts, *least)
 
     def _drawn_at_once(self, label: Label, draft: Draft, queue: Queue) -> Iterator[tuple[Label, int | None]]:
         """Yield the label with those of the bodies with each rank looped once that promise most."""
         given = tuple(self._given(label, place) for place in range(draft.frame.start, draft.frame.end))
-        bodies, energies, cycles = self._ordered_bodies(label.frames, draft.frame, given)
-        outside = self.rest(label, draft.frame.end)
-        values = self._values(label, energies + float(outside[0]), cycles + float(outside[1]))
+        bodies, energies, cycles = self.drawn.at_once(label.frames, draft.frame, given)
+        values = self._values(label, draft.frame.end)(energies, cycles)
         best = np.argsort(values, kind="stable")[:PROMISING]
         for number, value in zip(best.tolist(), worth(values[best]), strict=True):
             is_allowed = self.loops.is_within_limits((*label.frames, bodies[number]))
             if is_allowed and queue.improves(value):
                 yield self.with_body(label, bodies[number], (1,)), value
 
-    @remembered
-    def _ordered_bodies(
-        self, outside: Frames, frame: Frame, given: tuple[Given, ...]
-    ) -> tuple[list[Frame], FloatArray, FloatArray]:
-        """Bodies with all loops in each order, and the least costs of their Einsums."""
-        totals = np.array(list(self.loops.totals(outside, frame.start, frame.end)), np.int64)
-        frames, costs = list[Frame](), [np.zeros((2, 0))]
-        for order in self.loops.orders(frame.start, frame.end) if len(totals) else ():
-            self.pricer.heed()
-            masks = [np.isin(np.arange(totals.shape[1]), list(own)) for own in order]
-            # With fewer loops it is a body of another order.
-            own = totals[np.logical_and.reduce([(totals[:, mask] > 1).any(axis=1) for mask in masks])]
-            segments = [np.where(mask, own, 1) for mask in masks]
-            if len(own):
-                costs.append(np.array(self.bodies.bounds.ordered(outside, frame, segments, given)))
-                pairs = zip(*(map(_as_segment, counts.tolist()) for counts in segments), strict=True)
-                frames += [replace(frame, segments=loops) for loops in pairs]
-            if len(frames) > MOST_ORDERED:
-                break
-        energies, cycles = np.concatenate(costs, axis=1)
-        return frames, energies, cycles
+    def _values(self, label: Label, end: int) -> Values:
+        """Tells values of a label with further costs up to an Einsum, and of what follows."""
+        energy, cycles = map(float, _plus((label.energy, label.cycles), self.rest(label, end)))
 
-    def _values(self, label: Label, energies: FloatArray, cycles: FloatArray) -> FloatArray:
-        """Values of the objective of a label with further costs."""
-        values = np.ones_like(energies)
-        if self.objective != "latency":
-            values = values * (energies + float(label.energy))
-        if self.objective != "energy":
-            values = values * (cycles + float(label.cycles))
+        def values(energies: FloatArray, busy: FloatArray) -> FloatArray:
+            found = np.ones_like(energies)
+            if self.objective != "latency":
+                found = found * (energies + energy)
+            if self.objective != "energy":
+                found = found * (busy + cycles)
+            return found
+
         return values
 
     def with_body(self, label: Label, frame: Frame, left: tuple[int, ...]) -> Label:
@@ -669,17 +639,6 @@ class PathSearch:
         room = Room(label.room.held + more, label.room.peaks + more, inner, apart)
         parted = (*label.parted[:-1], True, False) if label.parted else (False,)
         return replace(label, frames=(*label.frames, frame), room=room, draft=None, parted=parted)
-
-
-def _as_segment(counts: Sequence[int]) -> Segment:
-    """The loops of a segment, by trips of all classes."""
-    return tuple((number, count) for number, count in enumerate(counts) if count > 1)
-
-
-def _counts(frame: Frame, classes: int) -> tuple[int, ...]:
-    """Trips of the innermost segment by class of loops."""
-    trips = dict(frame.segments[-1])
-    return tuple(trips.get(number, 1) for number in range(classes))
 
 
 def _minus(one: tuple[int, int], other: tuple[int, int]) -> tuple[int, int]:

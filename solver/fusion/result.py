@@ -34,10 +34,11 @@ COPIES_INSIDE = "tensors with copies are stored below all loops that their Einsu
 
 @dataclass(frozen=True, slots=True)
 class FusionProgress:
-    """How far a search is: values in the units of `FusedResult.value`."""
+    """How far a search is, and in which of its stages: values in the units of `FusedResult.value`."""
 
     seconds: float
     objective: str
+    stage: str
     cuts_settled: int
     cuts: int
     states_open: int

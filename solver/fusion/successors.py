@@ -70,7 +70,7 @@ class Successors:
             homes = {tile.tensor: tile.level for tile in (*label.stored, *stores)} | {einsum.copied: level}
             cost = self.space.copies.transfer(place, homes)
             room = self._room(label, stores, (), self.space.cuts(frames, place))
-            if cost is None or room is None or not self.may_write(place, homes):
+            if room is None or not self.may_write(place, homes):
                 continue
             energy, cycles = (own * times for own, times in zip(cost, einsum.times, strict=True))
             grown = replace(label, energy=label.energy + energy, cycles=label.cycles + cycles)
@@ -270,13 +270,12 @@ class Successors:
         """What own tiles of the nests have to take of memories, beside what the Einsum stores and holds."""
         least = dict(self.space.stores.least)
         here = {own.tensor: levels.get(own.space.name, 0) for own in self.space.tiles[kind.place]}
-        for tensor, level in here.items():
-            if level not in least:
-                continue
-            tile = stored[tensor]
+        for level, asked in self.space.stores.least.items():
+            tiles = [stored[tensor] for tensor, own in here.items() if own == level]
             # Where it is open how it is spread, it may take all that it has in one instance.
-            times = 1 if tile.spread is not None else self.space.stores.instances(level)
-            least[level] -= tile.words * times if tile.level else least[level]
+            times = self.space.stores.instances(level)
+            whole = [t if t.spread is not None else t._replace(words=t.words * times) for t in tiles]
+            least[level] -= room_of(whole) if all(tile.level for tile in tiles) else asked
         times = self.space.stores.instances(1) if self.space.stores.is_open(kind) else 1
         for own, depth in held if 1 in least else ():
             least[1] -= self.space.held_words(own, cuts[depth], kind.shares) * times

@@ -99,9 +99,9 @@ class BodyLoops:
             segment = _segment([own for own, _ in pairs])
             if not segment or not self._may_follow(frame, segment, kinds):
                 continue
-            longer = replace(frame, segments=(*frame.segments, segment))
-            if self.is_within_limits((*frames, longer)):
-                yield longer, tuple(rest for _, rest in pairs)
+            longer, rest = replace(frame, segments=(*frame.segments, segment)), tuple(own for _, own in pairs)
+            if self._may_end(frame, rest, kinds) and self.is_within_limits((*frames, longer)):
+                yield longer, rest
 
     def _steps(self, frames: Frames, frame: Frame, left: Total) -> Iterator[list[tuple[int, int]]]:
         """Yield, for each class, the trips that its next loop may have, with those that are left then."""
@@ -116,6 +116,13 @@ class BodyLoops:
                 yield [(count, total // count) for count in divisors(total)]
             else:
                 yield list(_steps_to(sizes.pop(), total))
+
+    def _may_end(self, frame: Frame, left: Total, kinds: frozenset[TileKind]) -> bool:
+        """Whether the loops that are left may lie below a place: they bring words again there."""
+        if self.space.remainders or self.space.stores.least or self.space.sliding(frame.start, frame.end):
+            return True
+        again = frozenset[int]().union(*(own for _, own in kinds))
+        return all(number in again for number, trips in enumerate(left) if trips > 1)
 
     def _may_follow(self, frame: Frame, segment: Segment, kinds: frozenset[TileKind]) -> bool:
         """Whether a segment may be the next one of a body."""
@@ -145,6 +152,8 @@ class BodyLoops:
     def is_within_limits(self, frames: Frames) -> bool:
         """Whether a path has no more loops than are allowed, and none that windows leave without work."""
         space, limits = self.space, self.space.limits
+        if limits.max_loops is None and limits.max_loops_per_rank is None and not space.remainders:
+            return True
         loops = [space.loops(frame) for frame in frames]
         if limits.max_loops is not None and sum(map(len, loops)) > limits.max_loops:
             return False

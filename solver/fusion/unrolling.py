@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import cache
+
+import numpy as np
 
 from model.extents import PERFECT, Extents
 from model.fused.cascade import Cascade
-from model.numbers import divisors
+from solver.fusion.amounts import BoolArray, IntArray
 from solver.fusion.remembered import remembered
 from solver.search.space.spatial import fanout_choices
 from solver.search.space.user_rules import factors_allowed
-
-Sizes = tuple[int, ...]
-"""Extents of the dimensions of an Einsum, in its order."""
 
 
 @dataclass(frozen=True)
@@ -26,17 +23,32 @@ class UnrolledVisits:
 
     def may_be(self, place: int, extents: Mapping[str, int]) -> bool:
         """Whether an Einsum may have visits of these extents, as far as fanouts tell."""
-        asking = self._asking(place)
+        least = self._least(place)
+        if least is None:
+            return True
         dims = self.cascade.einsums[place].problem.dims
-        return not asking or self._may_be(place, asking, tuple(extents[dim] for dim in dims))
+        return bool(self._fits(place, least, np.array([extents[dim] for dim in dims])).any())
 
     @remembered
-    def _asking(self, place: int) -> tuple[int, ...]:
-        """The fanouts that ask for several children."""
-        einsum = self.cascade.einsums[place]
-        return () if einsum.is_copy else tuple(self._each_asking(place))
+    def _least(self, place: int) -> IntArray | None:
+        """Factors by which fanouts may be used as their rules ask, none of which needs more than another one.
 
-    def _each_asking(self, place: int) -> Iterator[int]:
+        All fanouts that ask are taken together. None if there are none.
+        """
+        einsum = self.cascade.einsums[place]
+        asking = [] if einsum.is_copy else list(self._asking(place))
+        if not asking:
+            return None
+        found = np.ones((1, len(einsum.problem.dims)), np.int64)
+        for number in asking:
+            own = self._least_of(place, self._choices(place, number))
+            # With remainders, each fanout has all of the extents.
+            join = np.multiply if einsum.mapspace.factors == PERFECT else np.maximum
+            found = self._least_of(place, join(found[:, None], own).reshape(-1, found.shape[1]))
+        return found
+
+    def _asking(self, place: int) -> Iterator[int]:
+        """Yield the fanouts that ask for several children."""
         mapspace = self.cascade.einsums[place].mapspace
         dims = mapspace.problem.dims
         for number, (fanout, rules) in enumerate(
@@ -46,37 +58,25 @@ class UnrolledVisits:
             if not (all(rule.allows(1) for rule in rules.factors) and allows((1,) * len(dims))):
                 yield number
 
-    @remembered
-    def _may_be(self, place: int, fanouts: tuple[int, ...], sizes: Sizes) -> bool:
-        """Whether some fanouts may be used as their rules ask, one inside of the other."""
-        if not fanouts:
-            return True
-        told = self._told(place, fanouts, sizes)
-        if told != sizes:
-            return self._may_be(place, fanouts, told)
-        return any(self._may_be(place, fanouts[1:], left) for left in self._left(place, fanouts[0], sizes))
-
-    def _told(self, place: int, fanouts: tuple[int, ...], sizes: Sizes) -> Sizes:
-        """Extents that fanouts cannot tell from some: with the same divisors up to their children."""
+    def _choices(self, place: int, number: int) -> IntArray:
+        """Factors by which one fanout may be used: visits have those of them that fit their extents."""
         mapspace = self.cascade.einsums[place].mapspace
-        if mapspace.factors != PERFECT:
-            return sizes
-        most = math.prod(mapspace.architecture.fanouts[number].size for number in fanouts)
-        return tuple(_with_divisors(size, most) for size in sizes)
+        fanout, problem = mapspace.architecture.fanouts[number], mapspace.problem
+        extents = [Extents(problem.bound[dim], mapspace.factors) for dim in problem.dims]
+        allows = factors_allowed(mapspace, fanout, problem.dims)
+        rules = mapspace.spatial[number]
+        return fanout_choices(fanout, rules, problem.dims, problem.dims, extents, allows=allows).factors
 
-    def _left(self, place: int, number: int, sizes: Sizes) -> Iterator[Sizes]:
-        """Yield what each way to use a fanout leaves of extents; with remainders all, at the most."""
-        mapspace = self.cascade.einsums[place].mapspace
-        fanout, dims = mapspace.architecture.fanouts[number], mapspace.problem.dims
-        extents = [Extents(size, mapspace.factors) for size in sizes]
-        allows = factors_allowed(mapspace, fanout, dims)
-        choices = fanout_choices(fanout, mapspace.spatial[number], dims, dims, extents, allows=allows)
-        for factors in choices.factors.tolist():
-            is_exact = mapspace.factors == PERFECT
-            yield tuple(size // own for size, own in zip(sizes, factors, strict=True)) if is_exact else sizes
+    def _least_of(self, place: int, factors: IntArray) -> IntArray:
+        """Those of some factors that no other ones fit into."""
+        left, found = factors[np.argsort(factors.prod(axis=1), kind="stable")], list[IntArray]()
+        while len(left):
+            found.append(left[0])
+            left = left[~self._fits(place, left[0], left)]
+        return np.array(found, np.int64).reshape(-1, factors.shape[1])
 
-
-@cache
-def _with_divisors(number: int, most: int) -> int:
-    """The least number with the divisors of another one, up to the largest that counts."""
-    return math.lcm(*(own for own in divisors(number) if own <= most))
+    def _fits(self, place: int, factors: IntArray, sizes: IntArray) -> BoolArray:
+        """Which factors extents have room for."""
+        is_perfect = self.cascade.einsums[place].mapspace.factors == PERFECT
+        fits = sizes % factors == 0 if is_perfect else factors <= sizes
+        return np.asarray(fits.all(axis=-1))

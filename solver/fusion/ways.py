@@ -5,21 +5,27 @@ All is stated for one body, in whole numbers, and for many at a time, in arrays:
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from itertools import product
+from dataclasses import dataclass, replace
+from itertools import permutations, product
 from typing import NamedTuple
 
 import numpy as np
 
+from model.numbers import divisors
 from solver.fusion.amounts import Amount, ever, larger, unless
 from solver.fusion.bounds import NOTHING, Deeper, Exchange, Inner
+from solver.fusion.edges import Shift
 from solver.fusion.least import EdgePricer
 from solver.fusion.remembered import remembered
-from solver.fusion.space import Cut, Cuts, Frame, Frames, FusionSpace, Segment, Tile
+from solver.fusion.space import WHOLE, Cut, Cuts, Frame, Frames, FusionSpace, Segment, Tile
 
 DECIDED_OUTSIDE = -1
 """In place of words: a tensor goes through the outermost memory."""
+
+MOST_COUNTS = 16
+"""Trips of the loops between two held tiles that are told apart, at most."""
 
 
 class Given(NamedTuple):
@@ -62,7 +68,9 @@ class Option(NamedTuple):
 
     `above` says whether it is stored or held above the nests, `lasting` whether it takes room while all
     Einsums of the body run; `stored` is the tensor, if it is decided here that it is stored. With a `level`
-    above 1 it is stored in that memory, and takes its room.
+    above 1 it is stored in that memory, and takes its room. `between` is the tile, if it is held between
+    loops that are not ordered yet: its room is that below all of them, and its words cross once for each
+    iteration of those outside.
     """
 
     name: str
@@ -72,6 +80,7 @@ class Option(NamedTuple):
     lasting: bool = False
     stored: str = ""
     level: int = 1
+    between: Tile | None = None
 
 
 class Way(NamedTuple):
@@ -185,15 +194,17 @@ class TileWays:
         """Yield the ways to hold a tile above some loops that have room."""
         pricer, dense, last = self.pricer, self.space.dense[tile], places.last
         # Below loops to come, smaller tiles have fewer holes between strides.
-        spots = [
-            (pricer.shift(tile, cut), self.space.held_words(tile, cut)) for cut in self._above(tile, places)
+        spots: list[tuple[Shift, Amount, Tile | None]] = [
+            (pricer.shift(tile, cut), self.space.held_words(tile, cut), None)
+            for cut in self._above(tile, places)
         ]
         if places.above_left is not None and not self._is_handed(tile, places.frames):
             words = unless(places.has_none_left, self.space.held_words(tile, last))
-            spots.append((pricer.shift(dense, places.above_left), words))
-        for shift, words in spots:
+            spots.append((pricer.shift(dense, places.above_left), words, tile))
+        for shift, words, between in spots:
             if ever(words <= self.usable_words):
-                yield Option(tile.space.name, words, pricer.exchange(tile, last, shift), lasting=True)
+                move = pricer.exchange(tile, last, shift)
+                yield Option(tile.space.name, words, move, lasting=True, between=between)
         if places.deeper is not None:
             move = pricer.exchange(tile, last, pricer.shift(dense, last))
             yield Option(tile.space.name, 0, move)
@@ -232,6 +243,7 @@ class TileWays:
         last: Cut,
         is_open: bool,
         free_words: int | None = None,
+        above_left: Cut | None = None,
     ) -> Iterator[Way]:
         """Yield all ways to keep an Einsum's tiles, by the options of each.
 
@@ -241,10 +253,12 @@ class TileWays:
             Whether further loops may cut dimensions into unequal parts.
         free_words
             Room that is left of the outermost on-chip memory; None to yield ways without room, too.
+        above_left
+            Above the loops that are not ordered yet, if there are any.
         """
         inners: dict[tuple[frozenset[str], Deeper], Inner] = {}
         latency = self.pricer.latency(place)
-        for chosen in product(*options):
+        for chosen in self._chosen(options, last, above_left):
             self.pricer.heed()
             words = self._fitting(chosen, sum(own.words for own in chosen if own.level == 1))
             if free_words is not None and words > free_words:
@@ -264,6 +278,49 @@ class TileWays:
             stored = frozenset(own.stored for own in chosen if own.stored)
             yield Way(words, lasting, energy, cycles, stored)
 
+    def _chosen(
+        self, options: Sequence[Sequence[Option]], last: Cut, above_left: Cut | None
+    ) -> Iterator[Sequence[Option]]:
+        """Yield an option for each tile; of two held between open loops, each may be in the outer place."""
+        for chosen in product(*options):
+            held = [own for own in chosen if own.between is not None]
+            if len(held) < 2 or above_left is None or last.parts or self.space.remainders:
+                yield chosen
+                continue
+            for outer, inner in permutations(sorted(held, key=self._words)[-2:]):
+                ordered = self._ordered(outer, inner, last, above_left)
+                yield from ([changed.get(own.name, own) for own in chosen] for changed in ordered)
+
+    def _words(self, option: Option) -> int:
+        """Words of the whole dataspace of a tile that is held between loops."""
+        assert option.between is not None
+        words: int = self.space.tile_words(option.between, WHOLE)
+        return words
+
+    def _ordered(
+        self, outer: Option, inner: Option, last: Cut, above_left: Cut
+    ) -> Iterator[dict[str, Option]]:
+        """Yield two held tiles, one outside of the other one, for each number of loops that part it.
+
+        The loops outside of its place that move it make its tile smaller. Those of them that do not move the
+        other one fetch that anew, which lies inside.
+        """
+        one, other = outer.between, inner.between
+        assert one is not None
+        assert other is not None
+        if one.windowed or self.space.is_parted:
+            yield {}  # what it takes is no product of extents
+            return
+        again = (one.dims - other.dims) & last.trips.keys()
+        every: Amount = math.prod(last.trips[dim] // above_left.trips.get(dim, 1) for dim in again)
+        shift = self.pricer.shift(self.space.dense[other], above_left)
+        for least, most in _groups(every):
+            words = unless(least > every, outer.words * larger(1, every // most))
+            if not ever(words <= self.usable_words):
+                continue
+            move = self.pricer.exchange(other, last, replace(shift, moved=shift.moved * least))
+            yield {outer.name: outer._replace(words=words), inner.name: inner._replace(move=move)}
+
     def _exchanging(self, place: int, moves: Sequence[Exchange], last: Cut) -> frozenset[str]:
         """Dataspaces of which all words cross; of many bodies those that always do, so that few floors do."""
         if isinstance(last, Cuts):
@@ -282,6 +339,14 @@ class TileWays:
             taken = sum(own.words for own in chosen if own.level == level)
             words = unless(taken > self.space.rooms[level], words)
         return words
+
+
+def _groups(total: Amount) -> Iterator[tuple[int, int]]:
+    """Yield the least and the most of some neighbours among the divisors of a number, or of many."""
+    totals = np.unique(total).astype(np.int64).tolist()
+    counts = sorted({own for each in totals for own in divisors(each)})
+    size = -(-len(counts) // MOST_COUNTS)
+    yield from ((own[0], own[-1]) for own in (counts[n : n + size] for n in range(0, len(counts), size)))
 
 
 def _span(frame: Frame) -> range:

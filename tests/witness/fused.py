@@ -724,6 +724,7 @@ class _Run:
         home, origin = self._home(source.tensor), self._contents(source.tensor)
         parts = {dim: self.turns.part(place, dim, trips) for dim in einsum.problem.dims}
         read: set[int] = set()
+        paid: dict[tuple[str, bool], set[int]] = {}
         for target in (a for a in einsum.accesses if einsum.space(a.dataspace).read_write):
             pairs = dict(self._pairs(einsum, source, target, parts))
             self._contents(target.tensor).update({copy: origin[word] for copy, word in pairs.items()})
@@ -733,8 +734,30 @@ class _Run:
                 self._count(
                     einsum.name, self._home(target.tensor), target.dataspace, 1 + (not inside), len(pairs)
                 )
+                self._pay(einsum, source if inside else target, self._home(target.tensor), home, pairs, paid)
         if read:
             self._count(einsum.name, home, source.dataspace, 0, len(read))
+
+    def _pay(
+        self,
+        einsum: CascadeEinsum,
+        passing: Access,
+        target: str,
+        source: str,
+        pairs: dict[int, int],
+        paid: dict[tuple[str, bool], set[int]],
+    ) -> None:
+        """Let words pay the tolls between two memories that they have not `paid` yet on this way."""
+        levels = einsum.mapspace.architecture.levels
+        names = [level.name for level in levels]
+        inwards = names.index(target) > names.index(source)
+        low, high = sorted((names.index(target), names.index(source)))
+        for level in (own for own in levels[low:high] if own.tolls):
+            if level.charges(passing.dataspace, "down" if inwards else "up"):
+                before = paid.setdefault((level.name, inwards), set())
+                new = {word for word in pairs.values() if word not in before}
+                before |= new
+                self._count(einsum.name, level.name, passing.dataspace, 0 if inwards else 2, len(new))
 
     def _depth(self, memory: str) -> int:
         """Number of a memory, the outermost one first."""

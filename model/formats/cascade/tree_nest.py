@@ -55,8 +55,6 @@ class PathReader:
         The tensor of each dataspace.
     known
         All tensors of the workload: a tile above several Einsums may be of one that this one does not use.
-    any_order
-        Whether tiles of a tensor may stand above those of others in memories outside.
     """
 
     def __init__(
@@ -66,10 +64,9 @@ class PathReader:
         architecture: Architecture,
         tensors: Mapping[str, str],
         known: Collection[str],
-        any_order: bool = False,
     ) -> None:
         self.path, self.problem, self.architecture = path, problem, architecture
-        self._any_order = any_order
+        self._any_order = not any(level.tolls for level in architecture.levels)
         self._dataspaces: dict[str, str] = {}
         for dataspace, tensor in tensors.items():
             if tensor in self._dataspaces:
@@ -236,9 +233,10 @@ class PathReader:
             self._check_nodes(placed)
             return
         last: dict[str, PlacedTile] = {}
-        for step in placed:
+        for place, step in enumerate(placed):
             if isinstance(step, PlacedTile):
                 self._check_inside(last.get(step.tensor), self._position(step), step.memory, step.span)
+                self._check_parted(placed[:place], step, self.problem.dataspace(step.dataspace).dims)
                 last[step.tensor] = step
         self._check_whole(placed)
 
@@ -265,7 +263,7 @@ class PathReader:
                 message = f"a loop above a tile of `{outermost}`, which has whole tensors"
                 raise SpecError(message, step.span)
             self._check_inside(last, self._position(step), step.memory, step.span)
-            self._check_parted(placed[:place], step)
+            self._check_parted(placed[:place], step, self.problem.dims)
             last = step
 
     def _check_inside(self, last: PlacedTile | None, position: int, name: str, span: Span | None) -> None:
@@ -274,15 +272,17 @@ class PathReader:
             message = f"`{name}` below a tile of `{last.memory}`, which is inside of it: not modelled"
             raise SpecError(message, span)
 
-    def _check_parted(self, above: Sequence[Placed], tile: PlacedTile) -> None:
-        """Check that spatial loops which stand above a tile outside of them could stand below it."""
+    def _check_parted(self, above: Sequence[Placed], tile: PlacedTile, moving: Collection[str]) -> None:
+        """Check that spatial loops over some dimensions above a tile outside of them could stand below it."""
         dims = set[str]()
         for step in reversed(above):
             if isinstance(step, PlacedTile):
                 continue
             if step.fanout is None:
                 dims.add(step.dim)
-            elif self._positions[step.fanout] > self._position(tile) and step.dim in dims:
+            elif self._positions[step.fanout] > self._position(tile) and step.dim in dims.intersection(
+                moving
+            ):
                 message = (
                     f"a tile of `{tile.memory}` below a loop of `{step.fanout}`, which is inside of it, and "
                     f"another loop over `{step.dim}`: not modelled"
@@ -348,7 +348,7 @@ def nest_of(
     spatial: dict[str, list[SpatialLoop]] = {fanout.name: [] for fanout in architecture.fanouts}
     places: dict[str, list[StorageMapping]] = {outermost: [StorageMapping((), outside)]}
     memory = outermost
-    joined = list(_without_split_loops(placed, ordered))
+    joined = list(without_split_loops(placed, ordered))
     for place, step in enumerate(joined):
         if isinstance(step, PlacedTile) and step.is_home:
             continue
@@ -387,7 +387,7 @@ def _memory_of_loop(architecture: Architecture, memory: str, steps: Sequence[Pla
     return max((memory, *deeper), key=order.__getitem__)
 
 
-def _without_split_loops(placed: Sequence[Placed], ordered: frozenset[str]) -> Iterator[Placed]:
+def without_split_loops(placed: Sequence[Placed], ordered: frozenset[str]) -> Iterator[Placed]:
     """Yield loops over one dimension with no tile between them as one, unless their order matters."""
     known: dict[tuple[str, str | None], PlacedLoop] = {}
     for step in placed:
@@ -439,8 +439,7 @@ def read_tree_nest(section: Node, einsum: str, mapspace: Mapspace) -> TreeNest:
     problem, architecture = mapspace.problem, mapspace.architecture
     tensors = {space.name: space.name for space in problem.dataspaces}
     known = {step.tensor for path in paths.values() for step in path.steps if isinstance(step, TileNode)}
-    any_order = not any(level.tolls for level in architecture.levels)
-    reader = PathReader(paths[einsum], problem, architecture, tensors, known | set(tensors), any_order)
+    reader = PathReader(paths[einsum], problem, architecture, tensors, known | set(tensors))
     placed = reader.placed()
     outermost = architecture.levels[0].name
     tiles = [step for step in placed if isinstance(step, PlacedTile)]
@@ -455,7 +454,7 @@ def read_tree_nest(section: Node, einsum: str, mapspace: Mapspace) -> TreeNest:
         kept[tile.memory] |= {tile.dataspace}
     inside = [step for step in placed if isinstance(step, PlacedLoop) or step.memory != outermost]
     if not reader.is_in_hardware_order(placed):
-        order, mapping = _nest_in_order(mapspace, list(_without_split_loops(inside, ordered_dims(mapspace))))
+        order, mapping = _nest_in_order(mapspace, list(without_split_loops(inside, ordered_dims(mapspace))))
         try:
             check_order(problem, in_order(mapspace, order).architecture, mapping)
         except ValueError as error:
@@ -595,10 +594,8 @@ class PathWriter:
             for loop in reversed(entry.spatial)
         ]
         stood: list[tuple[int, SpatialLoop, str]] = []
-        for position in architecture.storage_indices:
-            entry, above = mapping.nodes[position], architecture.fanouts_above(position)
-            assert isinstance(entry, StorageMapping)
-            kept = sorted(entry.keep) if position else []
+        for position, kept, temporal in _slots(architecture, mapping):
+            above = architecture.fanouts_above(position)
             indexed = {dim for name in kept for dim in self.problem.dataspace(name).dims}
             for own in [own for own in left if own[0] < above and own[1].dim in indexed]:
                 self.loop(own[1].dim, own[1].bound, own[2])
@@ -607,7 +604,7 @@ class PathWriter:
             memory = architecture.level_at(position).component
             for name in kept:
                 self.tile(name, memory)
-            loops = sorted(entry.temporal, key=lambda loop: loop.dim not in indexed)
+            loops = sorted(temporal, key=lambda loop: loop.dim not in indexed)
             parted = {loop.dim for number, loop, _ in stood if number >= above} & indexed
             passed = {loop.dim for loop in loops} if loops and loops[-1].dim in indexed else set()
             if passed & parted:
@@ -653,6 +650,25 @@ class PathWriter:
             or (isinstance(step, TileNode) and order[step.component] < own)
         ]
         return outside[-1] + 1 if outside else 0
+
+
+def _slots(
+    architecture: Architecture, mapping: LoopNest
+) -> Iterator[tuple[int, list[str], tuple[Loop, ...]]]:
+    """Yield what each place keeps but for the outermost memory, and the loops down to the next tile."""
+    own: tuple[int, list[str], tuple[Loop, ...]] | None = None
+    for position in architecture.storage_indices:
+        entry = mapping.nodes[position]
+        assert isinstance(entry, StorageMapping)
+        kept = sorted(entry.keep) if position else []
+        if own is not None and not kept:
+            own = (*own[:2], (*entry.temporal, *own[2]))
+            continue
+        if own is not None:
+            yield own
+        own = position, kept, entry.temporal
+    if own is not None:
+        yield own
 
 
 def _is_temporal(step: Placed) -> bool:

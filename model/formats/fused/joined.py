@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import chain
 
+from model.architecture import Architecture
 from model.formats.accelforge.mapping import NestPath, TileNode, mapping_text, read_paths
 from model.formats.cascade.tree_nest import (
     NotWrittenError,
@@ -16,11 +17,22 @@ from model.formats.cascade.tree_nest import (
     PlacedTile,
     nest_of,
     ordered_dims,
+    without_split_loops,
 )
 from model.fused.cascade import Access, Cascade, CascadeEinsum
-from model.fused.mapping import Body, FusedMapping, Held, Leaf, LeafPath, PrivateNest, SharedLoop, Stored
+from model.fused.mapping import (
+    Body,
+    FusedMapping,
+    Held,
+    Leaf,
+    LeafPath,
+    PrivateNest,
+    SharedLoop,
+    Stored,
+    nest_in_order,
+)
+from model.mapping import FanoutMapping, Loop, SpatialLoop, StorageMapping
 from model.mapping import Mapping as LoopNest
-from model.mapping import StorageMapping
 from model.mapspace import Mapspace
 from model.text.source import Node, Span, SpecError
 from model.wording import listing, suggestion
@@ -28,11 +40,15 @@ from model.wording import listing, suggestion
 
 @dataclass
 class _Joining:
-    """Paths of all Einsums in order, and the shared loops that follow from what they store on chip."""
+    """Paths of all Einsums in order, and the shared loops that follow from what they store on chip.
+
+    `free` says which have tiles of inner memories above others of memories outside.
+    """
 
     cascade: Cascade
     paths: list[NestPath]
     placed: list[tuple[Placed, ...]]
+    free: list[bool]
     places: dict[int, Span] = field(default_factory=dict)
     stored: dict[str, Stored] = field(default_factory=dict)
 
@@ -175,12 +191,20 @@ class _Joining:
                 self._check_held(einsum, step)
                 held.append(Held(step.dataspace, depth))
                 self._at(held[-1], step.span)
-        ordered = ordered_dims(einsum.mapspace)
-        outside = frozenset(tile.dataspace for _, tile in self.tiles(place) if tile.memory == levels[0].name)
-        mapping, places = nest_of(einsum.mapspace.architecture, private, outside, ordered)
-        nest = PrivateNest(mapping, tuple(places.items()))
+        nest = self._nest(place, private)
         self._at(nest, path.span)
         return self._placed_leaf(Leaf(einsum.name, (nest,), tuple(held)), path)
+
+    def _nest(self, place: int, private: list[Placed]) -> PrivateNest:
+        """Return the nest of an Einsum below what it shares and holds."""
+        mapspace = self.cascade.einsums[place].mapspace
+        architecture, ordered = mapspace.architecture, ordered_dims(mapspace)
+        outermost = architecture.levels[0].name
+        outside = frozenset(tile.dataspace for _, tile in self.tiles(place) if tile.memory == outermost)
+        if self.free[place]:
+            return _in_any_order(architecture, private, outside, ordered)
+        mapping, places = nest_of(architecture, private, outside, ordered)
+        return PrivateNest(mapping, tuple(places.items()))
 
     def _placed_leaf(self, leaf: Leaf, path: NestPath) -> Leaf:
         self._at(leaf, path.span)
@@ -200,6 +224,38 @@ class _Joining:
                     f"a copy has no tiles on the way: `{einsum.name}` moves each word of `{tile.tensor}` once"
                 )
                 raise SpecError(message, tile.span)
+
+
+def _in_any_order(
+    architecture: Architecture, placed: Sequence[Placed], outside: frozenset[str], ordered: frozenset[str]
+) -> PrivateNest:
+    """Return loops and tiles as a nest whose memories are in any order; parameters are those of `nest_of`.
+
+    What an inner memory stores stands right below the last tile in a memory outside of it. So a further
+    place of its memory follows, for the loops below that tile.
+    """
+    depth = {level.name: number for number, level in enumerate(architecture.levels)}
+    joined = list(without_split_loops(placed, ordered))
+    tiles = [step for step in joined if isinstance(step, PlacedTile)]
+    inner = {tile.memory for tile in tiles if tile.is_home} - {architecture.on_chip[0].name}
+    further: dict[PlacedTile | None, list[str]] = {}
+    for memory in sorted(inner, key=depth.__getitem__):
+        above = [own for own in tiles if not own.is_home and depth[own.memory] < depth[memory]]
+        further.setdefault(above[-1] if above else None, []).append(memory)
+    across: dict[str, FanoutMapping] = {}
+    places = [(architecture.levels[0].name, StorageMapping((), outside))]
+    places += [(memory, StorageMapping()) for memory in further.get(None, ())]
+    for step in (own for own in joined if not (isinstance(own, PlacedTile) and own.is_home)):
+        if isinstance(step, PlacedTile):
+            places.append((step.memory, StorageMapping((), frozenset([step.dataspace]))))
+            places += [(memory, StorageMapping()) for memory in further.get(step, ())]
+        elif step.fanout is not None:
+            others = across.get(step.fanout, FanoutMapping()).spatial
+            across[step.fanout] = FanoutMapping((SpatialLoop(step.dim, step.trips, "x"), *others))
+        else:
+            memory, last = places.pop()
+            places.append((memory, replace(last, temporal=(Loop(step.dim, step.trips), *last.temporal))))
+    return nest_in_order(architecture, places, across)
 
 
 def read_mapping_tree(section: Node, cascade: Cascade) -> tuple[FusedMapping, dict[int, Span]]:
@@ -228,23 +284,23 @@ def read_mapping_tree(section: Node, cascade: Cascade) -> tuple[FusedMapping, di
     if missing:
         raise SpecError(f"the mapping has no `!Compute` of {listing(missing)}", section.span)
     ordered = [paths[name] for name in names]
-    placed = [
-        _placed_steps(path, einsum, cascade) for path, einsum in zip(ordered, cascade.einsums, strict=True)
-    ]
-    joining = _Joining(cascade, ordered, placed)
+    readers = [_reader(path, own, cascade) for path, own in zip(ordered, cascade.einsums, strict=True)]
+    placed = [reader.placed() for reader in readers]
+    pairs = zip(readers, placed, strict=True)
+    free = [not reader.is_in_hardware_order(steps) for reader, steps in pairs]
+    joining = _Joining(cascade, ordered, placed, free)
     mapping = joining.mapping()
     joining.places[id(mapping)] = section.span
     return mapping, joining.places
 
 
-def _placed_steps(path: NestPath, einsum: CascadeEinsum, cascade: Cascade) -> tuple[Placed, ...]:
+def _reader(path: NestPath, einsum: CascadeEinsum, cascade: Cascade) -> PathReader:
     for step in path.steps:
         if isinstance(step, TileNode) and step.persistent and step.tensor not in cascade.persistent:
             message = f"`{step.tensor}` is persistent here, but not in the workload"
             raise SpecError(message, step.span, hint="add it to `persistent_tensors`")
     tensors = {access.dataspace: access.tensor for access in einsum.accesses}
-    reader = PathReader(path, einsum.problem, einsum.mapspace.architecture, tensors, cascade.users)
-    return reader.placed()
+    return PathReader(path, einsum.problem, einsum.mapspace.architecture, tensors, cascade.users)
 
 
 def accelforge_mapping(cascade: Cascade, mapping: FusedMapping) -> str:

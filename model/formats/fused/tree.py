@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
-from model.architecture import Architecture, Fanout, StorageLevel, with_order
+from model.architecture import Architecture, Fanout, StorageLevel
 from model.fused.cascade import Cascade, CascadeEinsum
 from model.fused.mapping import (
     Body,
@@ -17,6 +17,7 @@ from model.fused.mapping import (
     SharedLoop,
     Stored,
     leaves,
+    nest_in_order,
 )
 from model.mapping import Axis, FanoutMapping, Loop, Mapping, NodeMapping, SpatialLoop, StorageMapping
 from model.text.fields import (
@@ -320,25 +321,16 @@ class _NestReader:
 
     def finish(self) -> PrivateNest:
         """Return the nest, with nothing at the nodes that are left."""
+        bounds = None if self.bounds is None else tuple(self.bounds.items())
         if self.order is not None:
-            return self._in_order(self.order)
+            stores = [own for own in self.nodes if isinstance(own, StorageMapping)]
+            memories = (self.architecture.levels[0].name, *self.order)
+            return nest_in_order(
+                self.architecture, [*zip(memories, stores, strict=True)], self.across, bounds
+            )
         for node in self.architecture.nodes[self.at + 1 :]:
             self.nodes.append(_unnamed(node))
-        bounds = None if self.bounds is None else tuple(self.bounds.items())
         return PrivateNest(Mapping(tuple(self.nodes)), tuple(self.places.items()), bounds)
-
-    def _in_order(self, order: tuple[str, ...]) -> PrivateNest:
-        """Return a nest whose memories lie in an order of its own."""
-        stores, nodes = iter(self.nodes), list[NodeMapping]()
-        for node in with_order(self.architecture, order).nodes:
-            if isinstance(node, Fanout):
-                nodes.append(self.across.get(node.name, FanoutMapping()))
-            elif nodes and node.component not in order:
-                nodes.append(StorageMapping())
-            else:
-                nodes.append(next(stores))
-        bounds = None if self.bounds is None else tuple(self.bounds.items())
-        return PrivateNest(Mapping(tuple(nodes)), bounds=bounds, order=order)
 
 
 def _read_nest(reader: _FusedReader, einsum: CascadeEinsum, node: Node) -> PrivateNest:

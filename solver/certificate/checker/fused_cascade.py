@@ -24,7 +24,22 @@ class SharedLoop(NamedTuple):
 
 Above = tuple[SharedLoop, ...]  # the shared loops above an Einsum, outermost first
 Spans = tuple[tuple[int, int], ...]  # first index and end, in each iteration
-Shared = tuple[tuple[int, str, int], ...]  # how a tensor is spread: fanouts, ranks, and children
+
+
+class Share(NamedTuple):
+    """A spatial loop that spreads a tensor: fanout, rank, children, and the extent that they divide.
+
+    Where rules order the loops of the fanout, it says whether it lies along X; they are innermost first.
+    """
+
+    fanout: int
+    rank: str
+    children: int
+    extent: int
+    along_x: bool | None = None
+
+
+Shared = tuple[Share, ...]  # how a tensor is spread
 
 State = frozenset[tuple[int, int]]  # tensors that are stored across a cut, and their memories
 
@@ -69,46 +84,50 @@ class Cascade:
         )
         self.readers = {t: own for t, own in read.items() if own}
         for number, room in enumerate(self.rooms, 1):
-            sizes = {size for size, _ in self.sizes(number)}
+            sizes = {*self.sizes(number)}
             need(room is None or sizes == {room}, "Einsums share the on-chip memories")
-        filled = any(least for _, least in self.sizes(1))
-        able(not filled, "the checker does not know a least utilization of the outermost on-chip memory")
         may_stay = [own["may_stay"] for own in doc["tensors"]]
         need(natural(may_stay), "memories have numbers")
         pairs = {t: [n for n in may_stay[t] if n in self.may_store(t)] for t in self.readers}
         self.storable = {t: own for t, own in pairs.items() if own}
-        numbers = {*chain(*self.storable.values())}
-        able(
-            numbers <= {1, *self.known},
-            "the checker does not know constraints that order the loops outside of a store",
+        need(
+            {*chain(*self.storable.values())} <= {*self.known},
+            "Einsums share the memories that store tensors",
         )
 
-    def sizes(self, number: int) -> Iterator[tuple[int, int]]:
-        """Most and least words of an on-chip memory, Einsum by Einsum."""
+    def sizes(self, number: int) -> Iterator[int]:
+        """Most words of an on-chip memory, Einsum by Einsum."""
         need(
             all(len(e.levels) == len(self.rooms) for e in self.einsums), "Einsums share the on-chip memories"
         )
         for e in self.einsums:
-            node = e.space.nodes[e.levels[number - 1][0]]
-            yield node["most_size"], node["least_size"]
+            yield e.space.nodes[e.levels[number - 1][0]]["most_size"]
 
     @cached_property
     def known(self) -> list[int]:
-        """Numbers of the memories farther in that may store tensors.
-
-        They have one size, and no rules order loops of the fanouts outside.
-        """
+        """Numbers of the memories that may store tensors: of one size, with the same fanouts outside."""
         found = []
-        for number in range(2, len(self.rooms) + 1):
+        for number in range(1, len(self.rooms) + 1):
             outside = [e.outside(number) for e in self.einsums]
-            ordered = any(
-                e.is_ordered(p) for e, own in zip(self.einsums, outside, strict=True) for p, _ in own.values()
-            )
             alike = len({tuple((n, mesh) for n, (_, mesh) in own.items()) for own in outside}) == 1
-            sizes = {*self.sizes(number)}
-            if alike and not ordered and len(sizes) == 1 and not any(least for _, least in sizes):
+            if alike and len({*self.sizes(number)}) == 1:
                 found.append(number)
         return found
+
+    @cached_property
+    def ordered(self) -> set[int]:
+        """Numbers of the fanouts whose spatial loops the rules of some Einsum order."""
+        return {n for e in self.einsums for n in range(len(e.space.fans)) if e.is_ordered(n)}
+
+    @staticmethod
+    def allows(number: int, einsum: Einsum, v: int, shares: Sequence[Share]) -> bool:
+        """Whether the rules of an Einsum allow the loops of a fanout that spread a dataspace, in their order.
+
+        Those along X come first.
+        """
+        dims = {name: d for d, name in einsum.lone(v).items()}
+        along_x = sum(bool(share.along_x) for share in shares)
+        return einsum.lays_out(number, [(dims[own.rank], own.children) for own in shares], along_x)
 
     def instances(self, number: int) -> int:
         """How often an on-chip memory exists."""
@@ -406,7 +425,7 @@ class Cascade:
     def stored_words(self, tensor: int, loops: Above, level: int, spread: Shared | None = None) -> int:
         """Room of a tensor that waits below shared loops in an instance of a memory.
 
-        At the least, without a `spread` over the instances: fanouts, ranks, and children.
+        At the least, without a `spread` over the instances.
         """
         (einsum, v) = next((e, v) for e, v in self.accesses(tensor) if e.writes[v])
         if any(map(self.slides, loops)):
@@ -415,8 +434,8 @@ class Cascade:
         else:
             lengths = self.even_lengths(tensor, einsum, v, loops)
         parts: Counter[str] = Counter()
-        for _, name, count in spread or ():
-            parts[name] = max(1, parts[name]) * count
+        for share in spread or ():
+            parts[share.rank] = max(1, parts[share.rank]) * share.children
         words = prod(-(-length // max(1, parts[name])) for name, length in lengths.items())
         words = -(-words // self.instances(level)) if spread is None else words
         size, (up, down) = einsum.space.at[einsum.levels[level - 1][0]][v]["size"], self.scales[tensor]

@@ -16,10 +16,21 @@ import numpy as np
 from solver.certificate.checker.claims import CannotCheckError, Json, Query, Refute, natural, need, remembered
 from solver.certificate.checker.dataspaces import divisors
 from solver.certificate.checker.fused_cascade import Cascade
-from solver.certificate.checker.fused_einsums import Cut, Einsum, Rooms, Spread, vectors
+from solver.certificate.checker.fused_einsums import Cut, Einsum, vectors
 from solver.certificate.checker.fused_further import floor
-from solver.certificate.checker.fused_visits import UNLIMITED, Deep, HeldTile, Kind, Numbers, Visits
-from solver.certificate.checker.remainders import Space
+from solver.certificate.checker.fused_visits import (
+    UNLIMITED,
+    Deep,
+    HeldTile,
+    Kind,
+    Limits,
+    Numbers,
+    Rooms,
+    Spread,
+    Visits,
+    satisfying,
+)
+from solver.certificate.checker.remainders import Access, Space
 
 QUERIED = {"energy": "energy", "cycles": "latency"}
 MOST_LEARNED, MOST_CORNERS = 256, 8  # edges of paths that are looked at; of the mappings of each
@@ -28,11 +39,19 @@ MOST_CUTS, MOST_POINTS = 64, 1 << 7  # by further shared loops that are looked a
 Corners = tuple[tuple[Any, Any], ...]  # energies and cycles
 Claim = tuple[Any, Corners, tuple[Any, ...]]  # room, corners, and the claim that it comes of
 Left = dict[tuple[Any, ...], Any]  # what is left of claims that were checked
-RoomLeft = tuple[Sequence[Any], Mapping[int, Any]]  # room of each memory, and loops by fanout
 VisitKind = tuple[Numbers, Numbers]  # bounds of visits, and how many there are
-Edge = tuple[Any, ...]  # of a path: Einsum, cut, ways, held tiles, room
+Edge = tuple[Any, ...]  # of a path: Einsum, cut, ways, held tiles, room, least words of own tiles
 Posed = Callable[[Kind], Json]
 Settled = tuple[list[Claim], Any]  # claims that hold for further shared loops, and an array of their trips
+
+
+class Given(NamedTuple):
+    """What is known of an edge besides its tiles."""
+
+    rooms: Sequence[Any]  # left of each on-chip memory
+    shares: Spread = ()  # spatial loops that divide what is stored and held
+    undivided: frozenset[int] = frozenset()  # like `Limits.undivided`
+    fills: Rooms = ()  # words that own tiles take at the least, by number of the memory
 
 
 class Way(NamedTuple):
@@ -104,8 +123,12 @@ class Floors:
         return free, paid, least(inside, einsum, kind, refute, cycles=cycles)
 
     def problem(self, einsum: Einsum, kind: Kind, without: bool) -> Json:
-        """The problem without rules for outermost loops, and `without` costs of the outermost memory."""
-        doc = unruled(einsum, einsum.visit(kind, None, is_relaxed=True))
+        """The problem without rules for outermost loops, and `without` costs of the outermost memory.
+
+        It has remainders wherever nests have any of which nothing is above.
+        """
+        given = einsum.doc_for(kind._replace(above=frozenset()))
+        doc = unruled(einsum, einsum.visit(kind, None, is_relaxed=True, given=given))
         nodes, passing = doc["nodes"], [v for v in sorted(kind.above) if einsum.may_pass[v]]
         stores = [node for node in nodes[1:] if node["kind"] == "storage" and not is_toll(node)]
         homes = stores[: len(einsum.places)]
@@ -125,10 +148,10 @@ class Floors:
     def cheaper(einsum: Einsum, v: int) -> Json:
         """What the on-chip memory knows of a tile that may pass it by: the less of both energies.
 
-        Nothing where their blocks differ.
+        Nothing where their blocks differ, or where it exists several times: children may share accesses.
         """
         outside, inside = einsum.space.at[0][v], einsum.space.at[einsum.home][v]
-        is_alike = inside["block"] == outside["block"]
+        is_alike = inside["block"] == outside["block"] and not einsum.outside(1)
         keys = ("read", "fill", "update")
         return {**inside, **{key: min(inside[key], outside[key]) if is_alike else 0 for key in keys}}
 
@@ -203,16 +226,18 @@ class Edges:
                 self.add(cascade.einsums[claim["einsum"]], claim)
         for key, own in left.items():
             if key[0] == "learned":
-                self.claims[key[1:3]].append((key[3], own, (None, *key[2:], ((), ()), own, True)))
-        for own in self.claims.values():
-            own.sort(key=lambda claim: -claim[0])
+                self.claims[key[1:3]].append((key[3], own, (None, *key[2:], Limits(), own, True)))
+        self.filled: dict[tuple[Any, ...], list[Kind]] = defaultdict(list)
+        for (key, kind), claims in self.claims.items():
+            claims.sort(key=lambda claim: -claim[0])
+            self.filled[key, kind._replace(fills=())].append(kind)
 
     def add(self, einsum: Einsum, claim: Json) -> None:
         """Add a claim, well formed."""
         above, room, homes = frozenset(claim["above"]), claim["room"], claim["homes"]
         held, corners = tuple(map(tuple, claim["held"])), tuple(map(tuple, claim["corners"]))
         lists = [[] if own is None else own for own in (homes, room if room is None else [room])]
-        numbers = [*above, *chain(*held, *corners, *lists)]
+        numbers = [*above, *claim["undivided"], *chain(*held, *corners, *lists)]
         need(all(type(n) is int and n >= 0 for n in numbers), "claims have natural numbers")
         need(type(claim["loose"]) is bool, "`loose` is true or false")
         need(
@@ -221,21 +246,24 @@ class Edges:
         )
         need(room is not None or self.cascade.usable == inf, "claims state their space")
         homes = homes if homes is None else tuple(sorted(homes))
-        deep, rooms = deep_of(self.cascade, einsum, claim), rooms_of(self.cascade, claim)
-        limited = rooms, shares_of(einsum, claim)
+        deep, rooms = deep_of(self.cascade, einsum, claim), rooms_of(self.cascade, claim["rooms"], 2)
+        fills, undivided = rooms_of(self.cascade, claim["fills"], 1), frozenset(claim["undivided"])
+        need(undivided <= {*range(len(einsum.bounds))}, "undivided dimensions have numbers")
+        limited = Limits(rooms, shares_of(einsum, claim), undivided)
         need(not above & dict(deep).keys(), "no tile is both above the nests and stored farther in")
         visits, held = visits_of(einsum, claim), held if self.timed else ()
-        kind, most = Kind(*visits, above, held, homes, claim["loose"], deep), inf if room is None else room
+        kind = Kind(*visits, above, held, homes, claim["loose"], deep, fills)
+        most = inf if room is None else room
         # What is stored farther in may be moved by further shared loops, but not by private ones.
-        ruled = claim["ruled"] and (bool(deep) or einsum.is_any or not self.is_free(einsum))
-        if claim["ruled"] or einsum.doc_for(kind)["factors"] == "any":
+        ruled = claim["ruled"] and (bool(deep or fills) or einsum.is_any or not self.is_free(einsum))
+        if claim["ruled"] or fills or einsum.doc_for(kind)["factors"] == "any":
             own = self.left.get((einsum.key, kind, room, limited, corners, True), corners)
             self.claims[einsum.key, kind].append((most, own, (einsum, kind, room, limited, own, True)))
         corners = self.left.get((einsum.key, kind, room, limited, corners, ruled), corners)
         stated = einsum, kind, room, limited, corners, ruled
         is_even = [a * b for a, b in zip(kind.bounds, kind.trips, strict=True)] == einsum.bounds
-        is_even = is_even and homes is None and not kind.loose
-        is_whole = most >= self.cascade.usable and not any(limited)
+        is_even = is_even and homes is None and not kind.loose and not fills
+        is_whole = most >= self.cascade.usable and not rooms and not limited.shares
         if is_even and not ruled:
             self.settled[einsum.key, above, deep, is_whole].append((most, corners, stated))
 
@@ -256,11 +284,12 @@ class Edges:
     def learn(self, edges: Iterable[Edge], refute: Refute) -> bool:
         """Find what edges of a path with remainders cost, first with all of the room; whether any is new."""
         is_new, many = False, sum(key[0] == "learned" for key in self.left) > MOST_LEARNED
-        for j, cut, ways, held, room in edges:
+        for j, cut, ways, held, room, fills in edges:
             einsum = self.cascade.einsums[j]
             ((bounds, trips), *others) = einsum.kinds(cut)
             above = frozenset(v for v, way in enumerate(ways) if way.stored == 1).union(v for v, *_ in held)
-            kind = Kind(bounds, trips, above, held if self.timed else (), deep=deep_ways(ways))
+            own = held if self.timed else ()
+            kind = Kind(bounds, trips, above, own, deep=deep_ways(ways), fills=fills)
             known = ("learned", einsum.key, kind)
             if many or others or einsum.doc_for(kind)["factors"] == "perfect" or (*known, room) in self.left:
                 continue
@@ -287,7 +316,7 @@ class Edges:
         einsum: Einsum,
         kind: Kind,
         room: int | None,
-        limited: tuple[Rooms, Spread],
+        limited: Limits,
         corners: Corners,
         ruled: bool,
         refute: Refute,
@@ -295,7 +324,7 @@ class Edges:
         """Check a claim: each mapping has the energy and the cycles of some corner; what is left of these."""
 
         def problem(kind: Kind) -> Json:
-            doc = einsum.visit(kind, room, *limited, is_relaxed=not ruled)
+            doc = einsum.visit(kind, room, limited, is_relaxed=not ruled)
             return doc if ruled else unruled(einsum, doc)
 
         if not ruled and einsum.doc_for(kind)["factors"] == "any":
@@ -303,13 +332,14 @@ class Edges:
             energy = least(problem, einsum, kind, refute, energy=energy)
             cycles = least(problem, einsum, kind, refute, cycles=cycles) if energy < inf else inf
             return ((energy, cycles),) if energy < inf else ()
-        space = Visits(einsum, kind, problem(kind))
+        doc = problem(kind)
         ends = [(inf if not corners else corners[0][0], inf)]
         ends += [(other[0], own[1]) for own, other in pairwise(corners)]
         ends += [(inf, corners[-1][1])] if corners else []
         for energy, cycles in ends:
             if energy and cycles:
-                found = refute(space, Query(energy=energy - 1, latency=cycles - 1))
+                query = Query(energy=energy - 1, latency=cycles - 1)
+                found = satisfying(einsum, kind, doc, query, refute, limited.shares)
                 what = f"{corners} (energy, cycles) in {prod(kind.trips):,} visits"
                 need(not found, f"Einsum {einsum.number} costs at least {what}")
         return corners
@@ -323,12 +353,18 @@ class Edges:
         moved = einsum.touched(v, cut)
         first = min(moved, einsum.box(v, einsum.bounds)) if einsum.writes[v] else 0
         read, written = moved - first, moved if einsum.writes[v] else 0
-        outside, inside = einsum.space.at[0][v], einsum.space.at[einsum.home][v]
-        tolls = einsum.priced(einsum.tolls(v, read, written))
-        outer = tolls + read * outside["read"] // outside["block"]
-        outer += written * outside["update"] // outside["block"]
-        inner = read * inside["fill"] // inside["block"]
-        inner += written * inside["read"] // inside["block"] if einsum.placed else 0
+        outside = einsum.space.at[0][v]
+
+        def priced(p: int, action: str, words: int) -> int:
+            return einsum.least_priced(Access(v, p, einsum.home, action, False), words)
+
+        tolls = sum(
+            priced(p, "read", read * down) + priced(p, "update", written * up)
+            for p, down, up in einsum.tolls(v)
+        )
+        outer = tolls + priced(0, "read", read) + priced(0, "update", written)
+        inner = priced(einsum.home, "fill", read)
+        inner += priced(einsum.home, "read", written) if einsum.placed else 0
         energies = [outer + (inner if einsum.may_keep[v] else 0)]
         if einsum.may_pass[v] and einsum.may_keep[v]:
             cheap = self.floors.cheaper(einsum, v)
@@ -343,15 +379,15 @@ class Edges:
         return read * scale, written * scale
 
     @remembered
-    def held(self, j: int, v: int, cut: Cut) -> Way:
-        """The way of a tile that is held below shared loops."""
+    def held(self, j: int, v: int, cut: Cut, shares: Spread = ()) -> Way:
+        """The way of a tile that is held below shared loops; `shares` says how fanouts divide it."""
         einsum = self.cascade.einsums[j]
-        shift = einsum.held(v, cut)
-        words = [(own.kind, n) for own, n in einsum.shifted(*shift).items() if not own.p]
+        shift = einsum.held(v, cut, shares)
+        words = [(own.kind, n) for own, n in einsum.shifted(shift, shares).items() if not own.p]
         read, written = (sum(n for own, n in words if own == kind) for kind in ("read", "write"))
         moves = self.loads(einsum.space.at[0][v], read, written)
-        room = einsum.tile(v, cut) * einsum.space.at[einsum.home][v]["size"]
-        return Way(room, einsum.shift_energy([shift]), *moves, held=True)
+        room = einsum.tile(v, cut, shares) * einsum.space.at[einsum.home][v]["size"]
+        return Way(room, einsum.shift_energy([shift], shares), *moves, held=True)
 
     def together(self, j: int, cut: Cut, ways: Sequence[Way], is_open: bool = False) -> tuple[int, int]:
         """Least energy and cycles of an Einsum, given per dataspace how its tile is kept.
@@ -383,23 +419,25 @@ class Edges:
         """Least energy and cycles of an Einsum with such ways, by claims on fewer shared loops as well."""
         energy, cycles = self.together(j, cut, ways)
         above = frozenset(v for v, way in enumerate(ways) if way.stored == 1 or way.held)
-        corners = self.coarser(self.cascade.einsums[j], cut, above, deep_ways(ways), ())
+        undivided = self.cascade.einsums[j].undivided(
+            above, frozenset(v for v, way in enumerate(ways) if way.held)
+        )
+        corners = self.coarser(self.cascade.einsums[j], cut, above, deep_ways(ways), (), undivided)
         shift = sum(way.energy for way in ways if way.held)
         return max(energy, corners[0][0] + shift), max(cycles, corners[-1][1])
 
     def choices(
-        self, j: int, cut: Cut, ways: Sequence[Way], held: tuple[HeldTile, ...], left: RoomLeft
+        self, j: int, cut: Cut, ways: Sequence[Way], held: tuple[HeldTile, ...], given: Given
     ) -> list[tuple[int, int, int]]:
-        """Energy, cycles and room of own tiles: each mapping has all three of some choice at least.
-
-        What is `left`: room of each on-chip memory, and how fanouts spread what is stored, if that is known.
-        """
+        """Energy, cycles and room of own tiles: each mapping has all three of some choice at least."""
         einsum, deep = self.cascade.einsums[j], deep_ways(ways)
         energy, cycles = self.together(j, cut, ways)
         above = frozenset(v for v, way in enumerate(ways) if way.stored == 1).union(v for v, *_ in held)
-        shift, needed = einsum.shift_energy(held), einsum.least_words(above.union(v for v, _ in deep))
-        closed = joint([(energy - shift, cycles)], self.coarser(einsum, cut, above, deep, held))
-        claims = self.claims_on(einsum, cut, above, deep, held if self.timed else (), left)
+        shift = einsum.shift_energy(held, given.shares)
+        needed = max(einsum.least_words(above.union(v for v, _ in deep)), dict(given.fills).get(1, 0))
+        coarser = self.coarser(einsum, cut, above, deep, held, given.undivided)
+        closed = joint([(energy - shift, cycles)], coarser)
+        claims = self.claims_on(einsum, cut, above, deep, held if self.timed else (), given)
         found, rooms = [], [*(room for room, _ in claims), -1]
         if not claims or claims[0][0] < self.cascade.usable:
             found += [(own, max(rooms[0] + 1, needed)) for own in closed]
@@ -414,16 +452,16 @@ class Edges:
         above: frozenset[int],
         deep: Deep,
         held: tuple[HeldTile, ...],
-        left: RoomLeft,
+        given: Given,
     ) -> list[tuple[Any, Corners]]:
         """Corners of all mappings of an edge, by falling room; words of held tiles only take more cycles."""
         ((bounds, trips), *others) = einsum.kinds(cut)
         if others:
-            return self.joined(einsum, cut, above, deep, left)
+            return self.joined(einsum, cut, above, deep, given)
         kinds = [Kind(bounds, trips, above, own, deep=deep) for own in dict.fromkeys((held, ()))]
-        known = [*chain.from_iterable(self.claims.get((einsum.key, kind), ()) for kind in kinds)]
+        known = [*chain.from_iterable(self.claims_with(einsum, kind, given.fills) for kind in kinds)]
         known += further(self.narrower((einsum.key, above, deep, False)), trips, held)
-        claims = sorted((own for own in known if has_room(own, left)), key=lambda claim: -claim[0])
+        claims = sorted((own for own in known if is_about(own, given)), key=lambda claim: -claim[0])
         for *_, stated in claims:
             self.use(*stated)
         least = {}  # by what else limits claims, of those so far: the one with the least room counts
@@ -433,19 +471,31 @@ class Edges:
             found[room] = reduce(joint, least.values())
         return [*found.items()]
 
+    def claims_with(self, einsum: Einsum, kind: Kind, fills: Rooms) -> Iterator[Claim]:
+        """Yield claims on visits whose own tiles take so many words of memories: on those that take fewer."""
+        words = dict(fills)
+        for own in self.filled.get((einsum.key, kind), ()):
+            if all(least <= words.get(n, 0) for n, least in own.fills):
+                yield from self.claims[einsum.key, own]
+
     def joined(
-        self, einsum: Einsum, cut: Cut, above: frozenset[int], deep: Deep, left: RoomLeft
+        self, einsum: Einsum, cut: Cut, above: frozenset[int], deep: Deep, given: Given
     ) -> list[tuple[Any, Corners]]:
         """Corners of visits that differ: the sum over their kinds, with the output in common memories.
 
-        Bandwidths, which all visits load together, do not count; whole vectors are rounded up for all.
+        Bandwidths, which all visits load together, do not count; whole vectors are rounded up for all. The
+        tiles of visits of some kind have to fill each memory.
         """
         kinds = [*einsum.kinds(cut)]
         spare, options = einsum.rounding() * (len(kinds) - 1), []
-        for homes in einsum.all_homes(above, deep):
+        large = product(range(len(kinds)), repeat=len(given.fills))
+        for homes, at in product(einsum.all_homes(above, deep), large):
             each = [Kind(*own, above, (), homes, self.timed, deep) for own in kinds]
-            known = [self.claims.get((einsum.key, kind), ()) for kind in each]
-            options.append([[own for own in claims if has_room(own, left)] for claims in known])
+            shares = [
+                tuple(own for own, k in zip(given.fills, at, strict=True) if k == n) for n in range(len(each))
+            ]
+            known = [self.claims_with(einsum, *own) for own in zip(each, shares, strict=True)]
+            options.append([[own for own in claims if is_about(own, given)] for claims in known])
         found: list[tuple[Any, Corners]] = []
         for room in sorted({own[0] for many in chain(*options) for own in many}, reverse=True):
             open_ = [own for claims in options if (own := self.at_room(claims, room, spare))]
@@ -457,7 +507,8 @@ class Edges:
         """Least energy and cycles of all kinds of visits with some room; None if one has no mapping."""
         energy = cycles = 0
         for many in claims:
-            fitting = {stated[3]: (corners, stated) for most, corners, stated in many if most >= room}
+            fits = [(stated, corners) for most, corners, stated in many if most >= room]
+            fitting = {(stated[1], stated[3]): (corners, stated) for stated, corners in fits}
             if not fitting:
                 continue
             for _, stated in fitting.values():
@@ -470,22 +521,29 @@ class Edges:
 
     @remembered
     def coarser(
-        self, einsum: Einsum, cut: Cut, above: frozenset[int], deep: Deep, held: tuple[HeldTile, ...]
+        self,
+        einsum: Einsum,
+        cut: Cut,
+        above: frozenset[int],
+        deep: Deep,
+        held: tuple[HeldTile, ...],
+        undivided: frozenset[int],
     ) -> Corners:
         """Corners by claims on fewer shared loops: the others may be the outermost private ones."""
         ((_, trips), *others) = einsum.kinds(cut)
         if others:
             return ((0, 0),)
-        ranked = self.ranked((einsum.key, above, deep, True))
+        ranked = self.ranked((einsum.key, above, deep, True), undivided)
         best = [next(further(own, trips, held), None) for own in ranked]
         for claim in filter(None, best):
             self.use(*claim[2])
         return reduce(joint, (claim[1] or ((inf, inf),) for claim in best if claim), ((0, 0),))
 
     @remembered
-    def ranked(self, key: tuple[Any, ...]) -> list[Settled]:
+    def ranked(self, key: tuple[Any, ...], undivided: frozenset[int]) -> list[Settled]:
         """Settled claims that say anything, by falling least energy, and by falling least cycles."""
-        claims, found = self.settled.get(key, []), []
+        every, found = self.settled.get(key, []), []
+        claims = [own for own in every if own[2][3].undivided <= undivided]
         for end, i in ((0, 0), (-1, 1)):
             pairs = [((own[1] or ((inf, inf),))[end][i], own) for own in claims]
             pairs = sorted(pairs, key=lambda pair: (pair[0], len(pair[1][1]) or 1), reverse=True)
@@ -528,14 +586,15 @@ def least(problem: Posed, einsum: Einsum, kind: Kind, refute: Refute, **claimed:
     With perfect factors these may be the outermost private loops: then it holds or not. With remainders, it
     is looked at for all of them together, or for each way to cut, if there are few. `problem` makes one.
     """
-    space, (most,) = Visits(einsum, kind, problem(kind)), claimed.values()
-    if space.any:
+    doc, (most,) = problem(kind), claimed.values()
+    if doc["factors"] == "any":
+        space = Visits(einsum, kind, doc)
         found = floor(space, **claimed, is_further=True)
         if found == most or not is_small(space):
             return found
         return max(found, least_of_cuts(problem, einsum, kind, refute, claimed))
     query = Query(**{QUERIED[key]: most - 1 for key in claimed})
-    holds = not most or not refute(space, query)
+    holds = not most or not satisfying(einsum, kind, doc, query, refute)
     what = f"{most:,} {'units of energy' if 'energy' in claimed else 'cycles'}"
     need(holds, f"Einsum {einsum.number} costs at least {what} with all its tiles on chip")
     return most
@@ -624,9 +683,10 @@ def deep_of(cascade: Cascade, einsum: Einsum, claim: Json) -> Deep:
     return deep
 
 
-def rooms_of(cascade: Cascade, claim: Json) -> Rooms:
-    """Room that a claim leaves of memories farther in, by number."""
-    rooms, numbers = tuple(map(tuple, claim["rooms"])), range(2, len(cascade.rooms) + 1)
+def rooms_of(cascade: Cascade, pairs: Any, first: int) -> Rooms:
+    """Words of on-chip memories that a claim is about, by number, from a `first` one on."""
+    rooms: Rooms = tuple(map(tuple, pairs))
+    numbers = range(first, len(cascade.rooms) + 1)
     whole = all(len(own) == 2 and {*map(type, own)} == {int} and own[1] >= 0 for own in rooms)
     need(whole and [n for n, _ in rooms] == sorted({n for n, _ in rooms}), "rooms have numbers, in order")
     need(all(n in numbers for n, _ in rooms), "rooms are those of on-chip memories")
@@ -645,11 +705,16 @@ def shares_of(einsum: Einsum, claim: Json) -> Spread:
     return shares
 
 
-def has_room(claim: Claim, left: RoomLeft) -> bool:
-    """Whether a claim is about all mappings in so much room, and with the spatial loops that are known."""
-    *_, (_, _, _, (rooms, shares), *_) = claim
-    words, known = left
-    return all(own >= words[n - 1] for n, own in rooms) and all(known.get(n) == own for n, own in shares)
+def is_about(claim: Claim, given: Given) -> bool:
+    """Whether a claim is about all mappings in the room, and with the spatial loops, that are known."""
+    *_, (_, _, _, limited, *_) = claim
+    known = dict(given.shares)
+    roomy = all(own >= given.rooms[n - 1] for n, own in limited.rooms)
+    return (
+        roomy
+        and all(known.get(n) == own for n, own in limited.shares)
+        and limited.undivided <= given.undivided
+    )
 
 
 def joint(one: Iterable[tuple[Any, Any]], other: Iterable[tuple[Any, Any]]) -> Corners:
@@ -714,4 +779,6 @@ def unruled(einsum: Einsum, doc: Json) -> Json:
     keep = ([[number[p] for p in kept] for kept in own["keep"]] for own in doc["dataspaces"])
     spaces = [{**own, "keep": sets} for own, sets in zip(doc["dataspaces"], keep, strict=True)]
     doc = {**doc, "nodes": nodes, "dataspaces": spaces}
+    if "free_order" in doc:
+        doc["free_order"] = [number[p] for p in doc["free_order"]]
     return {**doc, "memories": memories} if memories else doc

@@ -14,7 +14,6 @@ from solver.certificate.checker.claims import (
     EXACT,
     Json,
     Levels,
-    Loops,
     Mask,
     able,
     natural,
@@ -22,13 +21,21 @@ from solver.certificate.checker.claims import (
     remembered,
 )
 from solver.certificate.checker.dataspaces import divisors
-from solver.certificate.checker.fused_visits import UNLIMITED, Deep, HeldTile, Kind, Numbers, Visits
+from solver.certificate.checker.fused_visits import (
+    NO_LIMITS,
+    UNLIMITED,
+    Deep,
+    HeldTile,
+    Kind,
+    Limits,
+    Numbers,
+    Spread,
+    Visits,
+    in_any_order,
+)
 from solver.certificate.checker.remainders import Access, Bandwidth, Nest, Space
 
 Cut = tuple[tuple[tuple[int, int], ...], ...]  # per dimension the extents of parts, and how many there are
-Rooms = tuple[tuple[int, int], ...]  # numbers of memories, and their room
-Spread = tuple[tuple[int, tuple[tuple[int, int], ...]], ...]  # by fanout, spatial loops
-Read = tuple[list[dict[int, int]], Mask]
 
 
 class Einsum:
@@ -42,7 +49,7 @@ class Einsum:
         need(counting in {"exact", "accelforge"}, "the counting rule is exact or accelforge")
         need(self.doc["factors"] in {"perfect", "any"}, "loops have factors of a known kind")
         self.is_any = self.doc["factors"] == "any"
-        self.space = Space(self.doc)
+        self.space, self.is_free = Space(self.doc), "free_order" in self.doc
         able(
             self.space.rules.are_spatial,
             "the checker knows only constraints on factors of fanouts in fused mappings",
@@ -59,11 +66,10 @@ class Einsum:
         inner = {p for places in several.values() for p in places[1:]}
         self.levels = [several.get(p, [p]) for p in memories[1:] if p not in inner]
         self.places = self.levels[0]
-        fans = [self.space.nodes[p] for p in self.space.fans if p < self.home]
-        able(
-            all(n["mesh_x"] * n["mesh_y"] == 1 for n in fans),
-            "the checker knows only one instance of the outermost on-chip memory",
-        )
+        for node in (self.space.nodes[p] for p in self.space.fans):
+            order = [*node.get("inner", ()), *node.get("outer", ())]
+            formal = {*map(type, order)} <= {int} and {*order} <= {*self.space.every}
+            need(formal and len({*order}) == len(order), "fanouts order dimensions, each once")
         self.bounds, self.spaces = self.space.bounds, self.space.spaces
         self.ranks = [[[(d, c) for d, c in rank] for rank in own["ranks"]] for own in self.doc["dataspaces"]]
         self.writes = [own["read_write"] for own in self.doc["dataspaces"]]
@@ -142,29 +148,34 @@ class Einsum:
             yield tuple(size for size, _ in chosen), tuple(count for _, count in chosen)
 
     @remembered
-    def transfer(self, levels: Numbers) -> tuple[int, int] | None:
-        """Energy and cycles of a copy whose tensors lie in such memories, 0 for the outermost one; or None.
+    def transfer(self, levels: Numbers) -> tuple[int, int]:
+        """Energy and cycles of a copy whose tensors lie in such memories, 0 for the outermost one.
 
-        Each word moves once: it is read where the source lies, and filled or updated where a copy does. All
-        instances of memories that leak while one is in use do so. Words do not pass tolls.
+        Each word moves once: it is read where the source lies, and filled or updated where a copy does. It
+        pays once at each toll between: inwards what its source pays, outwards what a copy outside pays. All
+        instances of memories that leak while one is in use do so.
         """
         at = [self.levels[level - 1][0] if level else 0 for level in levels]
-        if any(min(at) <= p < max(at) for p in self.tolled):
-            return None
-        source = at[self.writes.index(False)]
-        moves: dict[int, dict[Access, int]] = {p: {} for p in at}
+        reading = self.writes.index(False)
+        source = at[reading]
+        moves: dict[int, dict[Access, int]] = {p: {} for p in {*at} | self.tolled}
+        for p in (own for own in self.tolled if source < own < max(at)):
+            if self.space.at[p][reading]["toll"][0]:
+                moves[p][Access(reading, p, p, "read", False)] = self.box(reading, self.bounds)
+        for p in (own for own in self.tolled if own < source):
+            passing = [v for v, own in enumerate(at) if own < p and self.space.at[p][v]["toll"][1]]
+            words = {v: self.box(v, self.bounds) for v in passing}
+            if words:
+                v = max(words, key=words.__getitem__)
+                moves[p][Access(v, p, p, "update", False)] = words[v]
         for v, p in enumerate(at):
             way = ("fill" if p > source else "update") if self.writes[v] else "read"
             if {*at} != {source} and (p != source or not self.writes[v]):
                 moves[p][Access(v, p, p, way, False)] = self.box(v, self.bounds)
         loads = (self.space.loaded(p, own).values() for p, own in moves.items())
         cycles = max(math.ceil(max(own, default=0)) for own in loads)
-        energy = sum(map(self.priced, moves.values()))
+        energy = sum(self.space.priced(access, n) for own in moves.values() for access, n in own.items())
         return energy + cycles * sum(self.space.nodes[p]["leak"] for p in self.space.homes), cycles
-
-    def priced(self, moves: Mapping[Access, int]) -> int:
-        """Energy of words that single instances move."""
-        return sum(self.space.priced(access, words) for access, words in moves.items())
 
     def may_lie(self, levels: Numbers) -> bool:
         """Whether rules let a copy's tensors lie in such memories: outside, where they may be kept there."""
@@ -188,11 +199,51 @@ class Einsum:
         meshes = {n: (self.space.nodes[p]["mesh_x"], self.space.nodes[p]["mesh_y"]) for n, p in fans.items()}
         return {n: (fans[n], mesh) for n, mesh in meshes.items() if prod(mesh) > 1}
 
-    def is_ordered(self, p: int) -> bool:
-        """Whether rules say which spatial loops of a fanout lie along X."""
-        node = self.space.nodes[p]
+    def divisions(self, level: int, extents: Mapping[int, int]) -> Iterator[Spread]:
+        """Yield all spatial loops of the fanouts outside of a memory, given extents of some dimensions."""
+        found: list[tuple[Spread, Mapping[int, int]]] = [((), extents)]
+        for number in self.outside(level):
+            pairs = [(own, left, counts) for own, left in found for counts in vectors(left.values())]
+            found = [
+                (
+                    (*own, (number, tuple((d, n) for d, n in zip(left, counts, strict=True) if n > 1))),
+                    {d: left[d] // n for d, n in zip(left, counts, strict=True)},
+                )
+                for own, left, counts in pairs
+                if self.may_span(number, dict(zip(left, counts, strict=True)))
+            ]
+        yield from (own for own, _ in found)
+
+    def may_span(self, number: int, counts: Mapping[int, int]) -> bool:
+        """Whether a fanout may have spatial loops, in some order."""
+        node, whole = self.even_doc["nodes"][self.space.fans[number]], prod(counts.values())
+        wide = {prod(n for d, n in counts.items() if d in own) for own in map(set, node["along_x"])}
+        fits = any(n <= node["mesh_x"] and whole // n <= node["mesh_y"] for n in wide)
+        return fits and all(counts.get(d, 1) in own for d, own in enumerate(node["factors"]))
+
+    def instances(self, p: int) -> int:
+        """How often a node exists."""
+        nodes = (self.space.nodes[q] for q in self.space.fans if q < p)
+        return prod(node["mesh_x"] * node["mesh_y"] for node in nodes)
+
+    def is_ordered(self, number: int) -> bool:
+        """Whether rules order the spatial loops of a fanout, or say which of them lie along X."""
+        node = self.space.nodes[self.space.fans[number]]
         live = [d for d, own in enumerate(node["factors"]) if max(own, default=1) > 1]
-        return len({frozenset(own) for own in node["along_x"]}) < 1 << len(live)
+        is_any = len({frozenset(own) for own in node["along_x"]}) == 1 << len(live)
+        return not is_any or bool(node.get("inner") or node.get("outer"))
+
+    def lays_out(self, number: int, loops: Sequence[tuple[int, int]], along_x: int) -> bool:
+        """Whether a fanout may have spatial loops in this order, innermost first, so many of them along X."""
+        node, dims = self.space.nodes[self.space.fans[number]], {d for d, _ in loops}
+        places = {d: (0, place) for place, d in enumerate(node.get("inner", ()))}
+        places |= {d: (2, place) for place, d in enumerate(node.get("outer", ()))}
+        order = [places.get(d, (1, 0)) for d, _ in loops]
+        sides = loops[:along_x], loops[along_x:]
+        wide, high = (prod(count for _, count in side) for side in sides)
+        first = {d for d, _ in sides[0]}
+        fits = wide <= node["mesh_x"] and high <= node["mesh_y"]
+        return fits and order == sorted(order) and any({*own} & dims == first for own in node["along_x"])
 
     def lone(self, v: int) -> dict[int, str]:
         """Dimensions that index a rank of a dataspace by themselves, and these ranks."""
@@ -202,16 +253,33 @@ class Einsum:
             if len(rank) == 1
         }
 
+    @remembered
+    def undivided(self, above: frozenset[int], held: frozenset[int]) -> frozenset[int]:
+        """Dimensions that no fanout outside of the outermost on-chip memory divides.
+
+        Where tiles are `above` the nests there, some of them `held`, these are dimensions of windows, and
+        those that do not index a rank of what is stored by themselves.
+        """
+        if not above or not self.outside(1):
+            return frozenset()
+        apart = ({*range(len(self.bounds))} - self.lone(v).keys() for v in above - held)
+        return frozenset().union(*self.joint, *apart)
+
     def visit(
-        self, kind: Kind, room: int | None, rooms: Rooms = (), shares: Spread = (), is_relaxed: bool = False
+        self,
+        kind: Kind,
+        room: int | None,
+        limits: Limits = NO_LIMITS,
+        is_relaxed: bool = False,
+        given: Json | None = None,
     ) -> Json:
         """The canonical problem of one visit, with so much room (None: any) for its own tiles.
 
-        So it is with `rooms` of memories farther in, by number. Loops outside of these do not move what they
-        store, unless it `is_relaxed`: further shared loops may. Fanouts spread it along ranks that dimensions
-        index by themselves; `shares` says how, by fanout.
+        Loops outside of memories farther in do not move what these store, unless it `is_relaxed`: further
+        shared loops may. Fanouts spread it along ranks that dimensions index by themselves. `given` is the
+        problem of nests, where it is another one than that of `doc_for`.
         """
-        bounds, huge, given = list(kind.bounds), EXACT, self.doc_for(kind)
+        bounds, huge, given = list(kind.bounds), EXACT, given or self.doc_for(kind)
         nodes = [dict(node) for node in given["nodes"]]
         for node in nodes:
             if node["kind"] != "storage":
@@ -219,17 +287,25 @@ class Einsum:
             elif kind.loose:
                 node.update(UNLIMITED)
         nodes[0] |= {"least_size": 0, "most_size": huge}
+        for n, p in ((n, p) for n, places in enumerate(self.levels, 1) for p in places):
+            nodes[p]["least_size"] = dict(kind.fills).get(n, 0)
         for p in self.places:
             sizes = [
                 {**own, "size": 0 if v in kind.above else own["size"]}
                 for v, own in enumerate(nodes[p]["dataspaces"])
             ]
             nodes[p] |= {"most_size": huge if room is None else room, "dataspaces": sizes}
-        for p, words in ((p, words) for n, words in rooms for p in self.levels[n - 1]):
+        for p, words in ((p, words) for n, words in limits.rooms for p in self.levels[n - 1]):
             nodes[p]["most_size"] = words
+        for node in (nodes[p] for p, _ in self.outside(1).values()):
+            pairs = enumerate(node["factors"])
+            node["factors"] = [
+                without_loop(own, given["factors"] == "any") if d in limits.undivided else own
+                for d, own in pairs
+            ]
         for v, level in kind.deep:
             self.store(nodes, v, level, is_relaxed, given["factors"] == "any")
-        for number, loops in shares:
+        for number, loops in limits.shares:
             node, counts = nodes[self.space.fans[number]], dict(loops)
             pairs = enumerate(node["factors"])
             node["factors"] = [[f for f in own if f == counts.get(d, 1)] for d, own in pairs]
@@ -254,8 +330,9 @@ class Einsum:
             node["factors"] = [without_loop(own, is_any) if d in still else own for d, own in pairs]
 
     def doc_for(self, kind: Kind) -> Json:
-        """The problem of nests: what is stored in memories that exist several times leaves no remainders."""
-        return self.even_doc if any(self.outside(level) for _, level in kind.deep) else self.doc
+        """The problem of nests; none has remainders below a tile in a memory that exists several times."""
+        levels = {level for _, level in kind.deep} | ({1} if kind.above else set())
+        return self.even_doc if any(map(self.outside, levels)) else self.doc
 
     def divided(
         self, lists: Sequence[list[int] | None], bounds: Sequence[int], doc: Json
@@ -310,9 +387,36 @@ class Einsum:
         return sum(most * sum(own[key] for key in keys) for most, own in held if own["block"] > 1)
 
     @remembered
-    def tile(self, v: int, cut: Cut) -> int:
-        """Words of the largest tile below shared loops."""
-        return self.box(v, [max(size for size, _ in parts) for parts in cut])
+    def tile(self, v: int, cut: Cut, shares: Spread = ()) -> int:
+        """Words of the largest tile below shared loops in one instance of the outermost on-chip memory.
+
+        At the least, where it is open how fanouts divide it.
+        """
+        extent = self.extent(cut)
+        if self.are_known(shares):
+            return self.box(v, self.part(extent, shares))
+        return -(-self.without_holes(v, extent) // self.instances(self.home))
+
+    def largest(self, v: int, cut: Cut) -> int:
+        """Words of the largest tile below shared loops in all instances together."""
+        return self.box(v, self.extent(cut))
+
+    @staticmethod
+    def extent(cut: Cut) -> list[int]:
+        """The largest parts of all dimensions."""
+        return [max(size for size, _ in parts) for parts in cut]
+
+    def are_known(self, shares: Spread) -> bool:
+        """Whether all spatial loops outside of the outermost on-chip memory are known."""
+        return dict(shares).keys() >= self.outside(1).keys()
+
+    def part(self, extent: Sequence[int], shares: Spread) -> list[int]:
+        """The part of a tile that one instance of the outermost on-chip memory has."""
+        loops = chain(*(own for number, own in shares if number in self.outside(1)))
+        counts = Counter[int]()
+        for d, count in loops:
+            counts[d] = max(1, counts[d]) * count
+        return [-(-n // max(1, counts[d])) for d, n in enumerate(extent)]
 
     def box(self, v: int, extent: Sequence[int]) -> int:
         """Words of the box that iterations touch, holes included."""
@@ -338,36 +442,93 @@ class Einsum:
             seen |= dims
         return words
 
-    def held(self, v: int, cut: Cut) -> HeldTile:
-        """A held tile: its number, the words that it moves, and those of them that are touched first."""
-        return v, self.moved(v, cut), self.box(v, self.bounds) if self.writes[v] else 0
+    @remembered
+    def held(self, v: int, cut: Cut, shares: Spread = ()) -> HeldTile:
+        """A held tile: its number, the words that it moves, and those of them that are touched first.
 
-    def shifted(self, v: int, moved: int, first: int) -> dict[Access, int]:
+        Words of several instances count once where they are equal. Where it is open how fanouts divide the
+        tile, words in holes between strides do not count: parts may leave them out.
+        """
+        first = self.box(v, self.bounds) if self.writes[v] else 0
+        if not self.outside(1):
+            return v, self.moved(v, cut), first
+        if not self.are_known(shares):
+            return v, self.touched(v, cut), first
+        moved = 0
+        for bounds, trips in self.kinds(cut):
+            part = self.part(bounds, shares)
+            times = prod(
+                -(-n // m) for d, (n, m) in enumerate(zip(bounds, part, strict=True)) if d in self.dims[v]
+            )
+            moved += prod(trips) * times * self.box(v, part)
+        return v, moved, first
+
+    def shifted(self, held: HeldTile, shares: Spread = ()) -> dict[Access, Any]:
         """Words of a held tile: read and written outside, filled inside, read inside for what is written.
 
         Only by AccelForge's rule what drains from a memory is read there. What passes between the two
-        outermost memories pays the tolls there.
+        outermost memories pays the tolls there. The words are those of one instance of each node, at the
+        least where it is open how fanouts divide the tile.
         """
+        v, moved, first = held
         outside, inside = self.space.at[0][v], self.space.at[self.home][v]
-        read, filled = (moved - (0 if own["first_write_reads"] else first) for own in (outside, inside))
+        new, begun = (0 if own["first_write_reads"] else first for own in (outside, inside))
         written = moved if self.writes[v] else 0
-        words = {(0, "read"): read, (0, "update"): written, (self.home, "fill"): filled}
-        words[self.home, "read"] = written if self.placed else 0
-        found = {Access(v, p, self.home, action, False): n for (p, action), n in words.items()}
-        return found | self.tolls(v, read, written)
+        words = {(0, "read"): (moved, new), (0, "update"): (written, 0), (self.home, "fill"): (moved, begun)}
+        words[self.home, "read"] = (written if self.placed else 0), 0
+        for p, down, up in self.tolls(v):
+            words |= {(p, "read"): (moved * down, new * down), (p, "update"): (written * up, 0)}
+        return {
+            Access(v, p, self.home, action, False): self.each(v, p, every, shares)
+            - self.each(v, p, free, shares, is_first=True)
+            for (p, action), (every, free) in words.items()
+        }
 
-    def tolls(self, v: int, read: int, written: int) -> dict[Access, int]:
-        """Words that pass the tolls between the two outermost memories and pay there."""
-        found = {}
+    def each(self, v: int, p: int, words: int, shares: Spread, is_first: bool = False) -> Any:
+        """Words of one instance of a node on the way to a held tile, given those of all instances together.
+
+        Children that share no accesses have words of their own; by AccelForge's rule these are all touched
+        first.
+        """
+        if not self.are_known(shares):
+            several = self.instances(p)
+            return words if several == 1 else Fraction(words, several)
+        for number, (q, _) in self.outside(1).items():
+            loops = dict(shares)[number]
+            moving = prod(count for d, count in loops if d in self.dims[v])
+            if q < p:
+                words //= moving
+            elif not self.space.nodes[q]["multicast"][v] and (self.placed or not is_first):
+                words *= prod(count for _, count in loops) // moving
+        return words
+
+    def tolls(self, v: int) -> Iterator[tuple[int, bool, bool]]:
+        """Yield the tolls between the two outermost memories, and whether words pay on both ways."""
         for p in sorted(p for p in self.tolled if p < self.home):
-            down, up = self.space.at[p][v]["toll"]
-            found[Access(v, p, self.home, "read", False)] = read * down
-            found[Access(v, p, self.home, "update", False)] = written * up
-        return found
+            yield p, *self.space.at[p][v]["toll"]
 
-    def shift_energy(self, held: Iterable[HeldTile]) -> int:
-        """Energy of the words of held tiles."""
-        return sum(self.priced(self.shifted(*own)) for own in held)
+    def shift_energy(self, held: Iterable[HeldTile], shares: Spread = ()) -> int:
+        """Energy of the words of held tiles; at the least where it is open how fanouts divide them."""
+        total = 0
+        for access, words in chain(*(self.shifted(own, shares).items() for own in held)):
+            several = self.instances(access.p)
+            if several > 1 and not self.are_known(shares):
+                total += self.least_priced(access, words * several)
+                continue
+            used = prod(prod(count for _, count in own) for n, own in shares if self.is_outside(n, access.p))
+            total += self.space.priced(access, words) * min(used, self.space.nodes[access.p]["most_paying"])
+        return total
+
+    def is_outside(self, number: int, p: int) -> bool:
+        """Whether a fanout lies outside of a node."""
+        return number in self.outside(1) and self.outside(1)[number][0] < p
+
+    def least_priced(self, access: Access, words: Any) -> int:
+        """Energy of words at the least, however fanouts divide them among instances; blocks may be full."""
+        held, several = self.space.at[access.p][access.v], self.instances(access.p)
+        paying = min(several, self.space.nodes[access.p]["most_paying"])
+        energy = words * held[access.action] * Fraction(paying, several * held["block"])
+        return int(energy // 1)
 
     @remembered
     def least_words(self, outside: frozenset[int]) -> int:
@@ -382,45 +543,82 @@ class Einsum:
         )
         return sum(sizes)
 
-    def own_words(self, level: int, loops: Loops, mask: Mask, kind: Kind) -> int:
-        """Room of an on-chip memory that the tiles of a nest take."""
-        total = 0
-        for p in self.levels[level - 1]:
-            whole = [prod(own.get(d, 1) for own in loops[p:]) for d in range(len(self.bounds))]
-            extent = [*map(min, whole, kind.bounds)]
-            kept = [v for v, own in enumerate(mask) if p in own and self.level_of(v, kind) != level]
-            total += sum(self.box(v, extent) * self.space.at[p][v]["size"] for v in kept)
-        return total
+    @cached_property
+    def fills(self) -> dict[int, int]:
+        """Least words of its tiles in on-chip memories, by number, where that is more than none."""
+        least = ((n, self.space.nodes[own[0]]["least_size"]) for n, own in enumerate(self.levels, 1))
+        return {} if self.is_copy else {n: words for n, words in least if words}
 
     def price(
-        self, cut: Cut, above: frozenset[int], deep: Deep, held: tuple[HeldTile, ...], nests: Sequence[Json]
+        self,
+        cut: Cut,
+        above: frozenset[int],
+        deep: Deep,
+        held: tuple[HeldTile, ...],
+        nests: Sequence[Json],
+        shares: Spread = (),
     ) -> tuple[int, int, list[int]]:
-        """Energy, cycles, and rooms of the own tiles of all visits; raises if they are no mapping."""
+        """Energy, cycles, and rooms of the own tiles of all visits; raises if they are no mapping.
+
+        Spatial loops divide held tiles as `shares` says.
+        """
+        limits = Limits(undivided=self.undivided(above, frozenset(v for v, *_ in held)))
         given = {self.bounds_of(own): own for own in nests}
         need(len(given) == len(nests) == sum(1 for _ in self.kinds(cut)), "each kind of visits has a nest")
         edges: list[Visits] = []
-        read: list[Read] = []
+        read: list[tuple[Nest, Mask]] = []
         rooms, homes = [0] * len(self.levels), set()
         for bounds, trips in self.kinds(cut):
             need(bounds in given, "each kind of visits has a nest")
+            able(
+                not (edges and self.is_free), "the checker knows unequal visits only in the order of memories"
+            )
             kind = Kind(bounds, trips, above, () if edges else held, deep=deep)
-            edge = Visits(self, kind, self.visit(kind, None))
-            loops, mask = edge.read(given[bounds])
-            need(not edge.rules.broken(loops, mask), "the nests satisfy all user-defined constraints")
-            own = [self.own_words(n, loops, mask, kind) for n, _ in enumerate(rooms, 1)]
+            edge, loops, mask = self.read(kind, given[bounds], limits, shares)
+            nest = Nest(edge, loops)
+            taken = edge.taken(nest, mask)
+            own = [taken[edge.home[edge.place_of[places[0]]]] for places in self.levels]
             rooms = [*map(max, rooms, own)]
             homes.add(tuple((v, *mask[v]) for v, own in enumerate(self.writes) if own))
             edges.append(edge)
-            read.append((loops, mask))
+            read.append((nest, mask))
         need(len(homes) == 1, "all visits keep the outputs in the same memories")
         apart = [d for d, parts in enumerate(cut) if len(parts) > 1]
         joint = all({*apart} <= self.dims[v] for v, own in enumerate(self.writes) if own)
         able(joint, "the checker knows unequal parts only of dimensions that index the output")
         total = Together(edges[0])
-        for edge, (loops, mask) in zip(edges, read, strict=True):
-            total.add(edge, Nest(edge, loops), mask)
-        energy = total.energy + sum(edge.arithmetic for edge in edges) + self.shift_energy(held)
+        for edge, (nest, mask) in zip(edges, read, strict=True):
+            total.add(edge, nest, mask)
+        energy = total.energy + sum(edge.arithmetic for edge in edges) + self.shift_energy(held, shares)
         return energy, math.ceil(total.busy) + sum(edge.latency for edge in edges), rooms
+
+    def read(
+        self, kind: Kind, nest: Json, limits: Limits, shares: Spread
+    ) -> tuple[Visits, list[dict[int, int]], Mask]:
+        """The visits that a nest is for, its loops, and what it keeps."""
+        doc, own = self.visit(kind, None, limits), {key: nest[key] for key in nest if key != "bounds"}
+        if self.is_free:
+            orders = in_any_order(self, kind, doc, shares)
+            found: tuple[Visits, list[dict[int, int]], Mask] = orders.read(own)
+            return found
+        edge = Visits(self, kind, doc, shares=shares)
+        loops, mask = edge.read(own)
+        need(not edge.rules.broken(loops, mask), "the nests satisfy all user-defined constraints")
+        return edge, loops, mask
+
+    def across(self, nest: Json, number: int) -> Any:
+        """The loops of a fanout."""
+        return nest["spatial"][number] if self.is_free else nest["loops"][self.space.fans[number]]
+
+    def dividing(self, nests: Sequence[Json]) -> Spread:
+        """The spatial loops outside of the outermost on-chip memory, where nests divide held tiles."""
+        found = {
+            tuple((n, tuple(sorted(map(tuple, self.across(own, n))))) for n in self.outside(1))
+            for own in nests
+        }
+        need(len(found) == 1, "all nests of an Einsum divide its held tiles alike")
+        (shares,) = found
+        return shares
 
     def bounds_of(self, nest: Json) -> Numbers:
         """The bounds of the visits that a nest is for."""
@@ -505,16 +703,6 @@ def fewest_sums(terms: Iterable[tuple[int, int]]) -> int:
             count += number - 1
         reach += factor * (number - 1)
     return count
-
-
-def fits_mesh(counts: Numbers, mesh: tuple[int, int]) -> bool:
-    """Whether loops may lie along the axes of a mesh."""
-    mesh_x, mesh_y = mesh
-    along = {1}
-    for count in counts:
-        along |= {n * count for n in along}
-    whole = prod(counts)
-    return any(n <= mesh_x and whole // n <= mesh_y for n in along if whole % n == 0)
 
 
 def vectors(counts: Iterable[int]) -> Iterator[Numbers]:

@@ -7,9 +7,9 @@ the places between these at which tiles may be held, as far as these bounds do n
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
-from itertools import chain, pairwise, product
+from itertools import chain, pairwise, permutations, product
 from math import inf, prod
 from operator import le
 from typing import Any, NamedTuple
@@ -19,6 +19,7 @@ from solver.certificate.checker.dataspaces import divisors
 from solver.certificate.checker.fused_cascade import (
     Above,
     Cascade,
+    Share,
     Shared,
     SharedLoop,
     State,
@@ -26,9 +27,9 @@ from solver.certificate.checker.fused_cascade import (
     parted,
     replaced,
 )
-from solver.certificate.checker.fused_edges import Edge, Edges, Way, undominated
-from solver.certificate.checker.fused_einsums import Cut, Einsum, fits_mesh, vectors
-from solver.certificate.checker.fused_visits import Numbers
+from solver.certificate.checker.fused_edges import Edge, Edges, Given, Way, undominated
+from solver.certificate.checker.fused_einsums import Cut, Einsum, vectors
+from solver.certificate.checker.fused_visits import Numbers, Rooms, Spread
 
 MOST_LABELS = 1 << 22  # that a check looks at
 
@@ -52,12 +53,25 @@ class Room(NamedTuple):
     parted: bool = False
 
 
+class Waiting(NamedTuple):
+    """A stored tensor."""
+
+    tensor: int
+    bodies: int  # open ones around
+    words: int
+    memory: int
+    spread: Shared | None = None
+    fill: Any = inf  # at most what it takes of one instance
+    above: Above | None = None  # the loops above it, if that counts
+    root: int | None = None  # the tensor whose room it takes there, if that is known
+
+
 class Label(NamedTuple):
     """A path so far."""
 
     energy: Any
     cycles: Any
-    stored: frozenset[tuple[Any, ...]]  # tensor, open bodies, words, memory, spread or None
+    stored: frozenset[Waiting]
     rooms: tuple[Room, ...]  # per open body
     path: tuple[Any, ...] = ()  # the path before, and its last edge
 
@@ -77,7 +91,8 @@ class Paths:
 
     `rests` are least energy and cycles from each cut on that no body spans, by what is stored there: infinite
     where no path below the limit goes on, and no more than those of a `known` mapping. How tensors are spread
-    over the instances of memories is left open, or told apart, if it `is_spread`.
+    over the instances of memories is left open, or told apart, if it `is_spread`. Tiles may be as small as
+    they like, or have to fill memories, if it `is_filled`: then larger ones than necessary may help.
     """
 
     def __init__(
@@ -88,10 +103,12 @@ class Paths:
         limit: int | float,
         most: int = MOST_LABELS,
         is_spread: bool = False,
+        is_filled: bool = False,
         known: Rests | None = None,
     ) -> None:
         self.cascade, self.edges, self.objective, self.limit = cascade, edges, objective, limit
-        self.count, self.looks_left, self.is_spread = len(cascade.einsums), most, is_spread
+        self.count, self.looks_left = len(cascade.einsums), most
+        self.is_spread, self.is_filled = is_spread, is_filled
         self.rests: Rests = {(self.count, frozenset()): (0, 0)}
         self.known = known or {}
         self.open_edges: list[Edge] = []  # of the least path below the limit
@@ -135,7 +152,8 @@ class Paths:
         users, storable = self.cascade.users, self.cascade.storable
         tensors = [t for t in sorted(storable) if self.cascade.writer[t] < place <= users[t][-1]]
         for chosen in product(*((0, *storable[t]) for t in tensors)):
-            stored = [(t, level, None) for t, level in zip(tensors, chosen, strict=True) if level]
+            pairs = zip(tensors, chosen, strict=True)
+            stored = [((t, level, None), self.deepest(t, ())) for t, level in pairs if level]
             label = self.storing(Label(0, 0, frozenset(), ()), stored, ())
             self.look()
             if self.has_room(label):
@@ -145,7 +163,7 @@ class Paths:
         """Least energy and cycles of all Einsums before a cut, across which a label stores tensors."""
         energy = cycles = 0
         passing = {t for t, own in enumerate(self.cascade.users) if own[-1] >= place}
-        passing -= {t for t, *_ in label.stored}
+        passing -= {own.tensor for own in label.stored}
         for j, einsum in enumerate(self.cascade.einsums[:place]):
             if not einsum.is_copy:
                 cut = self.cascade.cut(j, ())
@@ -169,11 +187,11 @@ class Paths:
         return value(self.objective, label.energy + more[0] + outside[0], label.cycles + more[1] + outside[1])
 
     @remembered
-    def state(self, stored: frozenset[tuple[Any, ...]], end: int) -> State:
+    def state(self, stored: frozenset[Waiting], end: int) -> State:
         """Tensors that are stored across a cut which no body spans, and their memories."""
         users = self.cascade.users
         return frozenset(
-            (t, memory) for t, depth, _, memory, _ in stored if not depth and users[t][-1] >= end
+            (own.tensor, own.memory) for own in stored if not own.bodies and users[own.tensor][-1] >= end
         )
 
     def insert(self, labels: list[Label], label: Label) -> None:
@@ -232,7 +250,9 @@ class Paths:
     def ended(self, label: Label, stop: int, ctx: Context) -> Iterator[tuple[int, Label]]:
         """Yield the label after a part of the innermost body, if it is still worth a look."""
         users = self.cascade.users
-        kept = frozenset(own for own in label.stored if own[1] < len(ctx) or users[own[0]][-1] >= stop)
+        kept = frozenset(
+            own for own in label.stored if own.bodies < len(ctx) or users[own.tensor][-1] >= stop
+        )
         label = label._replace(stored=kept)
         if not self.reaches(label, stop, ctx):
             yield stop, label
@@ -278,47 +298,81 @@ class Paths:
         ways = [[(n, own) for n in storable[t] for own in self.spreads(t, n, ctx)] for t in free]
         for chosen in product(*([*own, None] for own in ways)):
             tensors = [(t, *way) for t, way in zip(free, chosen, strict=True) if way]
-            own = self.storing(label, tensors, ctx) if tensors else label
-            if self.has_room(own):
-                yield own
+            every = product(*(self.store_places(t, n, ctx) for t, n, _ in tensors))
+            found = (self.storing(label, zip(tensors, places, strict=True), ctx) for places in every)
+            yield from filter(self.has_room, found if tensors else [label])
 
     @remembered
     def spreads(self, tensor: int, level: int, ctx: Context) -> list[Shared | None]:
         """Ways to spread a tensor over the instances of a memory, of extents at most those of open bodies."""
         (einsum, v) = next((e, v) for e, v in self.cascade.accesses(tensor) if e.writes[v])
-        fans = einsum.outside(level)
-        if not self.is_spread or not fans:
+        if not self.is_spread or not einsum.outside(level):
             return [None]
-        left_of = self.left_of(einsum.number, ctx)
-        extents = {name: left_of[d] for d, name in einsum.lone(v).items()}
-        found: list[tuple[Shared, dict[str, int]]] = [((), extents)]
-        for number, (_, mesh) in fans.items():
-            pairs = [(own, left, counts) for own, left in found for counts in vectors(left.values())]
-            found = [
-                (
-                    (*own, *((number, name, n) for name, n in zip(left, counts, strict=True) if n > 1)),
-                    {name: left[name] // n for name, n in zip(left, counts, strict=True)},
-                )
-                for own, left, counts in pairs
-                if fits_mesh(counts, mesh)
-            ]
-        return [own for own, _ in found]
+        even = self.even_of(einsum.number, ctx)
+        extents = {d: even[d] for d in einsum.lone(v)}
+        found: list[Shared | None] = []
+        for spread in einsum.divisions(level, extents):
+            orders = (self.in_each_order(einsum, v, number, loops, even) for number, loops in spread)
+            found += [tuple(chain(*chosen)) for chosen in product(*orders)]
+        return found
 
-    def storing(self, label: Label, tensors: Iterable[tuple[int, int, Shared | None]], ctx: Context) -> Label:
-        """The label with some tensors stored, below as many loops as may be.
+    def in_each_order(
+        self, einsum: Einsum, v: int, number: int, loops: Sequence[tuple[int, int]], even: Sequence[int]
+    ) -> list[Shared]:
+        """Loops of a fanout that spread what an Einsum writes, in each order that its rules allow."""
+        names = einsum.lone(v)
+        shares = tuple(Share(number, names[d], n, even[d]) for d, n in loops)
+        if number not in self.cascade.ordered:
+            return [shares]
+        every = (
+            tuple(share._replace(along_x=i < along_x) for i, share in enumerate(order))
+            for order, along_x in product(permutations(shares), range(len(shares) + 1))
+        )
+        return [own for own in every if self.cascade.allows(number, einsum, v, own)]
 
-        What keeps an overlap may lie above some loops of an open body: then it takes room in all of that. In
-        memories farther in it counts as soon as it is written, which is no more.
+    def storing(
+        self,
+        label: Label,
+        tensors: Iterable[tuple[tuple[int, int, Shared | None], tuple[int | None, Above]]],
+        ctx: Context,
+    ) -> Label:
+        """The label with some tensors stored, each at a place.
+
+        It may lie above some loops of an open body: then it takes room in all of that. In memories farther in
+        it counts as soon as it is written, which is no more.
         """
         words, rooms = [], list(label.rooms)
-        for t, memory, spread in tensors:
-            level, loops = self.deepest(t, ctx)
+        for (t, memory, spread), (level, loops) in tensors:
             room = self.cascade.stored_words(t, loops, memory, spread)
+            own = Waiting(t, len(ctx), room, memory, spread)
+            if self.is_filled:
+                fill = self.cascade.stored_words(t, loops, memory, spread or ())
+                own = own._replace(fill=fill, above=loops, root=t)
             if level is not None and memory == 1 and t not in self.cascade.family:
                 rooms[level] = rooms[level]._replace(held=rooms[level].held + room)
-                room = 0
-            words.append((t, len(ctx), room, memory, spread))
+                own = own._replace(words=0)
+            words.append(own)
         return label._replace(stored=label.stored.union(words), rooms=tuple(rooms))
+
+    @remembered
+    def store_places(self, tensor: int, memory: int, ctx: Context) -> list[tuple[int | None, Above]]:
+        """Where a tensor may lie: below as many loops as may be, unless a larger tile may fill a memory.
+
+        Then also farther out, as the body above whose loops it lies and the loops that are above it. Copies
+        and what they copy lie below as many loops as may be in any case.
+        """
+        found = [self.deepest(tensor, ctx)]
+        filled = any(memory in own.fills for own in self.cascade.einsums)
+        if not self.is_filled or not filled or tensor in self.cascade.family:
+            return found
+        words = [self.cascade.stored_words(tensor, found[0][1], memory)]
+        spots = [(level, at) for level, body in enumerate(ctx) for at in body.places]
+        for level, above in ((level, self.loops_above(ctx, level, at)) for level, at in reversed(spots)):
+            more = self.cascade.stored_words(tensor, above, memory)
+            if more > words[-1] and self.cascade.keeps(tensor, above):
+                found.append((level, above))
+                words.append(more)
+        return found
 
     @remembered
     def deepest(self, tensor: int, ctx: Context) -> tuple[int | None, Above]:
@@ -339,11 +393,10 @@ class Paths:
         if einsum.is_copy:
             yield from self.copied(label, einsum)
             return
-        levels, cut = {t: memory for t, _, _, memory, _ in label.stored}, self.cut(j, ctx)
-        left, shares = self.unwaiting(label), self.shares(label, einsum, self.left_of(j, ctx))
+        levels, cut = {own.tensor: own.memory for own in label.stored}, self.cut(j, ctx)
+        left, shares = self.unwaiting(label), self.shares(label, einsum, self.even_of(j, ctx))
         if shares is None:
             return
-        waiting = self.waiting(label, 1)
         ways: list[list[tuple[Any, Way]]] = [
             [(None, Way(stored=levels[t]))]
             if t in levels
@@ -351,15 +404,63 @@ class Paths:
             for v, t in enumerate(einsum.tensors)
         ]
         for chosen in product(*ways):
-            held = [(v, way.room, level) for v, (level, way) in enumerate(chosen) if level is not None]
-            rooms = self.roomy(label, held, waiting)
-            if rooms is None:
-                continue
-            spots = {v: level for v, (level, _) in enumerate(chosen) if level is not None}
-            tiles = tuple(einsum.held(v, spots[v][1]) for v in spots)
-            options = self.edges.choices(j, cut, [way for _, way in chosen], tiles, (left, shares))
-            edge = einsum.number, cut, tuple(way for _, way in chosen), tiles, left[0] - held_words(rooms)
-            yield from self.priced(label._replace(path=(label.path, edge)), rooms, waiting, einsum, options)
+            held = frozenset(v for v, (spot, _) in enumerate(chosen) if spot is not None)
+            above = held.union(v for v, (_, way) in enumerate(chosen) if way.stored == 1)
+            given = Given(left, shares, einsum.undivided(above, held))
+            found = [*self.mapped(label, einsum, cut, chosen, given)]
+            is_open = self.is_spread and held and not einsum.are_known(shares)
+            if is_open and not all(self.reaches(own, j + 1, ctx) for own in found):
+                each = self.divided(einsum, given, self.even_of(j, ctx))
+                found = [*chain(*(self.mapped(label, einsum, cut, chosen, own) for own in each))]
+            yield from found
+
+    @staticmethod
+    def divided(einsum: Einsum, given: Given, even: Sequence[int]) -> Iterator[Given]:
+        """Yield what is known of an edge with each way in which fanouts may divide what is held."""
+        known = dict(given.shares)
+        extents = {d: n for d, n in enumerate(even) if d not in given.undivided}
+        for shares in einsum.divisions(1, extents):
+            if all(known.get(number, loops) == loops for number, loops in shares):
+                yield given._replace(shares=tuple(sorted((known | dict(shares)).items())))
+
+    def mapped(
+        self, label: Label, einsum: Einsum, cut: Cut, chosen: Sequence[tuple[Any, Way]], given: Given
+    ) -> Iterator[Label]:
+        """Yield the label with an Einsum whose tiles are kept as chosen, and what that costs at the least."""
+        divided = {d for n, loops in given.shares if n in einsum.outside(1) for d, _ in loops}
+        if divided & given.undivided:
+            return
+        j, waiting = einsum.number, self.waiting(label, 1)
+        spots = {v: spot for v, (spot, _) in enumerate(chosen) if spot is not None}
+        ways = [way for _, way in chosen]
+        for v, (_, above) in spots.items():
+            ways[v] = self.edges.held(j, v, above, given.shares)
+        rooms = self.roomy(label, [(v, ways[v].room, spots[v]) for v in spots], waiting)
+        fills = self.unfilled(label, einsum, {v: above for v, (_, above) in spots.items()}, given.shares)
+        if rooms is None or any(words > given.rooms[n - 1] for n, words in fills):
+            return
+        given = given._replace(fills=fills)
+        tiles = tuple(einsum.held(v, above, given.shares) for v, (_, above) in spots.items())
+        options = self.edges.choices(j, cut, ways, tiles, given)
+        edge = j, cut, tuple(ways), tiles, given.rooms[0] - held_words(rooms), fills
+        yield from self.priced(label._replace(path=(label.path, edge)), rooms, waiting, einsum, options)
+
+    def unfilled(self, label: Label, einsum: Einsum, held: Mapping[int, Cut], shares: Spread) -> Rooms:
+        """Words of memories that own tiles of an Einsum have to take, besides what it stores and holds.
+
+        Where it is open how a tile is divided, one instance may have all of it.
+        """
+        if not self.is_filled:
+            return ()
+        taken: dict[int, dict[int | None, Any]] = {n: {} for n in einsum.fills}
+        for own in (own for own in label.stored if own.tensor in einsum.tensors and own.memory in taken):
+            roots = taken[own.memory]
+            roots[own.root] = max(own.fill, roots.get(own.root, 0))
+        left = {n: words - sum(taken[n].values()) for n, words in einsum.fills.items()}
+        for v, cut in held.items() if 1 in left else ():
+            words = einsum.tile(v, cut, shares) if einsum.are_known(shares) else einsum.largest(v, cut)
+            left[1] -= words * einsum.space.at[einsum.home][v]["size"]
+        return tuple((n, words) for n, words in sorted(left.items()) if words > 0)
 
     def has_room(self, label: Label) -> bool:
         """Whether memories have room for what waits and is held."""
@@ -372,43 +473,58 @@ class Paths:
 
     def waiting(self, label: Label, memory: int) -> int:
         """Words of an on-chip memory that wait."""
-        tiles = ((t, words) for t, _, words, own, _ in label.stored if own == memory)
+        tiles = ((own.tensor, own.words) for own in label.stored if own.memory == memory)
         return self.cascade.together(tiles)
 
     def copied(self, label: Label, einsum: Einsum) -> Iterator[Label]:
         """Yield the label with a copy, if it may move what it copies."""
-        stored = {t: memory for t, _, _, memory, _ in label.stored}
+        stored = {own.tensor: own.memory for own in label.stored}
         levels = tuple(stored.get(t, 0) for t in einsum.tensors)
-        cost = einsum.transfer(levels) if einsum.may_lie(levels) else None
-        if cost is not None:
+        if einsum.may_lie(levels):
+            label = self.beside(label, einsum) if self.is_filled else label
+            cost = einsum.transfer(levels)
             energy, cycles = cost[0] * einsum.times, cost[1] * einsum.cycle_times
             yield label._replace(energy=label.energy + energy, cycles=label.cycles + cycles)
 
-    @classmethod
-    def shares(cls, label: Label, einsum: Einsum, left_of: Sequence[int]) -> dict[int, Any] | None:
+    def beside(self, label: Label, copy: Einsum) -> Label:
+        """The label with what is copied beside its source: it takes the room of that."""
+        own = {tile.tensor: tile for tile in label.stored if tile.tensor in copy.tensors}
+        source = own.get(copy.tensors[copy.writes.index(False)])
+        if source is None or source.above is None:
+            return label
+        one, stored = (source.tensor, source.above), set(label.stored)
+        for tile in (tile for tile in own.values() if tile != source and tile.memory == source.memory):
+            if tile.above is not None and self.cascade.is_part(copy, one, (tile.tensor, tile.above)):
+                stored = stored - {tile} | {tile._replace(root=source.root)}
+        return label._replace(stored=frozenset(stored))
+
+    def shares(self, label: Label, einsum: Einsum, even: Sequence[int]) -> Spread | None:
         """Loops of an Einsum that spread what is stored, by fanout; None if there are none that do."""
         found: dict[int, Any] = {}
-        spreads = {t: own for t, _, _, *own in label.stored}
+        spreads = {own.tensor: (own.memory, own.spread) for own in label.stored}
         tiles = [(v, *spreads[t]) for v, t in enumerate(einsum.tensors) if t in spreads]
-        for v, memory, spread in (own for own in tiles if own[2] is not None):
-            loops = cls.spreading(einsum, v, memory, spread, left_of)
+        for v, memory, spread in tiles:
+            loops = {} if spread is None else self.spreading(einsum, v, memory, spread, even)
             if loops is None or any(found.setdefault(n, own) != own for n, own in loops.items()):
                 return None
-        return found
+        return tuple(sorted((n, tuple(sorted(own[:2] for own in loops))) for n, loops in found.items()))
 
-    @staticmethod
     def spreading(
-        einsum: Einsum, v: int, memory: int, spread: Shared, left_of: Sequence[int]
+        self, einsum: Einsum, v: int, memory: int, spread: Shared, even: Sequence[int]
     ) -> dict[int, Any] | None:
-        """The loops that spread one dataspace; None if it has no such ranks, or these are not divided."""
+        """The loops that spread one dataspace; None if it has no such ranks, or rules do not allow them."""
         dims = {name: d for d, name in einsum.lone(v).items()}
-        if any(name not in dims or left_of[dims[name]] % n for _, name, n in spread):
+        if any(own.rank not in dims or even[dims[own.rank]] != own.extent for own in spread):
             return None
-        loops = [(fan, dims[name], n) for fan, name, n in spread]
-        return {
-            number: tuple(sorted((d, n) for fan, d, n in loops if fan == number))
-            for number in einsum.outside(memory)
-        }
+        found = {}
+        for number in einsum.outside(memory):
+            shares = [own for own in spread if own.fanout == number]
+            loops = tuple((dims[own.rank], own.children, own.along_x) for own in shares)
+            is_ordered = number in self.cascade.ordered
+            if is_ordered and not self.cascade.allows(number, einsum, v, shares):
+                return None
+            found[number] = loops if is_ordered else tuple(sorted(loops))
+        return found
 
     def priced(
         self,
@@ -480,10 +596,15 @@ class Paths:
 
     @remembered
     def kinds(self, j: int, v: int, start: int, end: int) -> tuple[set[int], set[int]]:
-        """Classes of a body's loops that move a tile, and those that bring words of it again."""
+        """Classes of a body's loops that move a tile, and those below which it is better off.
+
+        These bring words of it again, unless the tile may help to fill a memory: it is larger above any loop.
+        """
         einsum, classes = self.cascade.einsums[j], self.cascade.classes(start, end) or ()
         dims = [own[j - start] for own in classes]
         moving = {c for c, d in enumerate(dims) if d in einsum.dims[v]}
+        if self.is_filled:
+            return moving, {*range(len(dims))}
         return moving, {c for c, d in enumerate(dims) if d not in einsum.dims[v] or d in einsum.windowed[v]}
 
     # Loops
@@ -572,6 +693,11 @@ class Paths:
         """What divides all parts of each dimension."""
         return [math.gcd(*(size for size, _ in parts)) for parts in self.cut(j, ctx)]
 
+    @remembered
+    def even_of(self, j: int, ctx: Context) -> list[int]:
+        """The extent of each dimension in a visit; 1 of those that visits have unequal parts of."""
+        return [parts[0][0] if len(parts) == 1 else 1 for parts in self.cut(j, ctx)]
+
     def divide_apart(self, ctx: Context, body: Open, slides: bool) -> bool:
         """Whether the loops of a body leave no remainders, but where visits go as far as others read."""
         outer, every = len(self.loops(ctx)), self.loops((*ctx, body))
@@ -632,7 +758,8 @@ class Paths:
     @remembered
     def every_kind(self, start: int, end: int) -> set[tuple[frozenset[int], frozenset[int]]]:
         """Kinds of all tiles that may be held."""
-        tiles = ((j, v) for j in range(start, end) for v in self.cascade.einsums[j].stay)
+        own = {j: self.cascade.einsums[j] for j in range(start, end)}
+        tiles = ((j, v) for j, e in own.items() for v in (range(len(e.dims)) if self.is_filled else e.stay))
         kinds = (self.kinds(j, v, start, end) for j, v in tiles)
         return {(frozenset(moving), frozenset(again)) for moving, again in kinds}
 
@@ -671,12 +798,12 @@ class Paths:
         return bool(self.worth(label, end, (energy + outer[0], cycles + outer[1])) >= self.limit)
 
     @remembered
-    def stays(self, stored: frozenset[tuple[Any, ...]], j: int, start: int, stop: int) -> Stays:
+    def stays(self, stored: frozenset[Waiting], j: int, start: int, stop: int) -> Stays:
         """What is known of an Einsum's tensors at the start of a body, or of its rest, if some are `stored`.
 
         The others of which an Einsum before writes some, or one after the stop reads some, are not.
         """
-        memories = {t: memory for t, _, _, memory, _ in stored}
+        memories = {own.tensor: own.memory for own in stored}
         users, tensors = self.cascade.users, self.cascade.einsums[j].tensors
         ends = [(t, self.cascade.writer.get(t, -1), users[t][-1]) for t in tensors]
         return tuple(

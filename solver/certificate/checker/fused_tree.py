@@ -6,9 +6,9 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 from solver.certificate.checker.claims import Cost, Json, natural, need
-from solver.certificate.checker.fused_cascade import Above, Cascade, Shared, SharedLoop, State
+from solver.certificate.checker.fused_cascade import Above, Cascade, Share, Shared, SharedLoop, State
 from solver.certificate.checker.fused_einsums import Einsum
-from solver.certificate.checker.fused_visits import Numbers
+from solver.certificate.checker.fused_visits import Numbers, Spread
 
 
 class Leaf(NamedTuple):
@@ -169,6 +169,11 @@ class Tree:
                     taken <= self.cascade.room(number),
                     f"the tiles fit the on-chip memories while Einsum {j} runs",
                 )
+                filled = words + self.filled(spreads, j, number)
+                need(
+                    filled >= self.einsums[j].fills.get(number, 0),
+                    f"the tiles of Einsum {j} fill the on-chip memories as far as they have to",
+                )
             einsum = self.einsums[j]
             found.append((cost[0] * einsum.times, cost[1] * einsum.cycle_times))
         return found
@@ -179,10 +184,8 @@ class Tree:
         if einsum.is_copy:
             need(not leaf.held and not leaf.nests, "copies have no nest")
             places = tuple(self.stored[t].level if t in self.stored else 0 for t in einsum.tensors)
-            cost = einsum.transfer(places) if einsum.may_lie(places) else None
-            need(cost is not None, "copies move words between memories that may have them")
-            assert cost is not None
-            return [0] * len(self.cascade.rooms), cost
+            need(einsum.may_lie(places), "copies move words between memories that may have them")
+            return [0] * len(self.cascade.rooms), einsum.transfer(places)
         need(natural(leaf.held) and len({v for v, _ in leaf.held}) == len(leaf.held), "tiles are held once")
         held = []
         for v, depth in leaf.held:
@@ -198,12 +201,14 @@ class Tree:
                 depth >= self.least_depth(j, v),
                 "a tile that other Einsums write or read is held inside the loops that they share",
             )
-            held.append(einsum.held(v, self.cascade.cut(j, loops[:depth])))
+            held.append(einsum.held(v, self.cascade.cut(j, loops[:depth]), self.shares[j]))
         levels = {v: self.stored[t].level for v, t in enumerate(einsum.tensors) if t in self.stored}
         above = frozenset({v for v, level in levels.items() if level == 1} | {v for v, *_ in held})
         deep = tuple((v, level) for v, level in levels.items() if level > 1)
         cut = self.cascade.cut(j, loops)
-        energy, cycles, rooms = einsum.price(cut, above, deep, tuple(held), leaf.nests)
+        even = all(len(cut[d]) == 1 for _, own in self.shares[j] for d, _ in own)
+        need(even, "fanouts divide held tiles along dimensions whose parts are alike")
+        energy, cycles, rooms = einsum.price(cut, above, deep, tuple(held), leaf.nests, self.shares[j])
         self.check_outside(einsum, levels)
         return rooms, (energy, cycles)
 
@@ -226,31 +231,42 @@ class Tree:
         others = self.cascade.readers.get(tensor, ()) if writer == j else others
         return max((self.shared(j, other) for other in others), default=0)
 
+    @cached_property
+    def shares(self) -> list[Spread]:
+        """Per Einsum the spatial loops that divide what it holds."""
+        pairs = zip(self.einsums, self.paths, strict=True)
+        return [e.dividing(own.leaf.nests) if own.leaf.held else () for e, own in pairs]
+
     def spread(self, tensor: int) -> Shared:
-        """How loops spread a stored tensor over the instances of its memory: fanouts, ranks, and children."""
+        """How loops spread a stored tensor over the instances of its memory."""
         found, level = set(), self.stored[tensor].level
         mapped = [(e, v) for e, v in self.cascade.accesses(tensor) if not e.is_copy]
         if len(mapped) < len(self.cascade.accesses(tensor)):
             return ()  # it is in a memory that exists once
+        fans = mapped[0][0].outside(level)
         for e, v in mapped:
-            lone, fans = e.lone(v), e.outside(level)
+            lone = e.lone(v)
             for nest in self.paths[e.number].leaf.nests:
                 bounds = e.bounds_of(nest)
-                loops = ((n, d, count) for n, (p, _) in fans.items() for d, count in nest["loops"][p])
-                found.add(tuple((n, lone.get(d), count, bounds[d]) for n, d, count in loops))
+                spans = ((n, *own) for n in fans for own in e.across(nest, n))
+                found.add(tuple(Share(n, lone.get(d, ""), count, bounds[d]) for n, d, count in spans))
         need(len(found) == 1, "all Einsums spread a stored tensor alike")
         (spread,) = found
-        return tuple((n, name, count) for n, name, count, _ in spread if name is not None)
+        for number in fans.keys() & self.cascade.ordered:
+            loops = [share for share in spread if share.fanout == number]
+            ways = (
+                [own._replace(along_x=i < n) for i, own in enumerate(loops)] for n in range(len(loops) + 1)
+            )
+            allowed = (all(self.cascade.allows(number, e, v, way) for e, v in mapped) for way in ways)
+            need(any(allowed), "rules of all Einsums allow the loops that spread a stored tensor")
+        return spread
 
     def taken(self, spreads: Mapping[int, Shared], j: int, number: int) -> int:
         """Room of a memory that held and stored tiles take while an Einsum runs."""
         total = 0
         for i, path in enumerate(self.paths) if number == 1 else ():
-            einsum, later = self.einsums[i], self.shared(i, j)
-            for v, depth in path.leaf.held:
-                words = einsum.tile(v, self.cascade.cut(i, path.loops[:depth]))
-                words *= einsum.space.at[einsum.home][v]["size"]
-                total += words if i == j or later > depth else 0
+            later = self.shared(i, j)
+            total += sum(self.held_words(i, *own) for own in path.leaf.held if i == j or later > own[1])
         largest: Counter[int] = Counter()
         for t, (depth, level) in self.stored.items():
             users = self.cascade.users[t]
@@ -259,6 +275,22 @@ class Tree:
                 words = self.cascade.stored_words(t, self.loops_above(t), number, spreads[t])
                 largest[self.roots[t]] = max(words, largest[self.roots[t]])
         return total + largest.total()
+
+    def held_words(self, j: int, v: int, depth: int) -> int:
+        """Room of a tile that an Einsum holds below some shared loops."""
+        einsum = self.einsums[j]
+        words = einsum.tile(v, self.cascade.cut(j, self.paths[j].loops[:depth]), self.shares[j])
+        return words * int(einsum.space.at[einsum.home][v]["size"])
+
+    def filled(self, spreads: Mapping[int, Shared], j: int, number: int) -> int:
+        """Room of a memory that an Einsum's held tiles take, and the stored ones that it accesses."""
+        held = self.paths[j].leaf.held if number == 1 else ()
+        largest: Counter[int] = Counter()
+        for t in (t for t in {*self.einsums[j].tensors} & self.stored.keys()):
+            if self.stored[t].level == number:
+                words = self.cascade.stored_words(t, self.loops_above(t), number, spreads[t])
+                largest[self.roots[t]] = max(words, largest[self.roots[t]])
+        return sum(self.held_words(j, *own) for own in held) + largest.total()
 
     @cached_property
     def roots(self) -> dict[int, int]:

@@ -42,17 +42,19 @@ def check_fused(doc: Json, mapspace: object, refute: Refute) -> tuple[int | None
 def confirmed(cascade: Cascade, doc: Json, rests: Rests, limit: int | float, refute: Refute) -> int | float:
     """The limit, if claims that hold show that nothing is below; else what they leave open.
 
-    Claims without shared loops alone are often enough, and are quickly checked. How stored tensors are spread
-    over memories that exist several times is left open first.
+    Claims without shared loops alone are often enough, and are quickly checked. How stored and held tiles are
+    divided among memories that exist several times is left open first, and tiles need not fill memories.
     """
     left: Left = {}
     with suppress(CannotCheckError):
         if left_open(cascade, doc, limit, refute, left, rests, FEW_LABELS, every=False) >= limit:
             return limit
-    least = left_open(cascade, doc, limit, refute, left, rests)
-    several = any(cascade.instances(n) > 1 for n in chain(*cascade.storable.values()))
-    if least < limit and several:
-        least = left_open(cascade, doc, limit, refute, left, rests, is_spread=True)
+    several = any(cascade.instances(n) > 1 for n in {1, *chain(*cascade.storable.values())})
+    filled = any(einsum.fills for einsum in cascade.einsums)
+    for is_spread, is_filled in dict.fromkeys(((False, False), (False, filled), (several, filled))):
+        least = left_open(cascade, doc, limit, refute, left, rests, is_spread=is_spread, is_filled=is_filled)
+        if least >= limit:
+            break
     return least
 
 
@@ -66,6 +68,7 @@ def left_open(
     most: int = MOST_LABELS,
     every: bool = True,
     is_spread: bool = False,
+    is_filled: bool = False,
 ) -> int | float:
     """The least value of all paths that claims leave open below a limit, or the limit; claims are checked.
 
@@ -74,7 +77,7 @@ def left_open(
     """
     while True:
         edges = Edges(cascade, doc, left, every)
-        paths = Paths(cascade, edges, doc["objective"], limit, most, is_spread, rests)
+        paths = Paths(cascade, edges, doc["objective"], limit, most, is_spread, is_filled, rests)
         least = paths.least()
         if every and least < limit and edges.learn(paths.open_edges, refute):
             continue

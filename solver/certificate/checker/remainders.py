@@ -26,6 +26,7 @@ from solver.certificate.checker.claims import (
     Levels,
     Loops,
     Mask,
+    Number,
     Problem,
     able,
     ceiling,
@@ -511,7 +512,7 @@ class Space(Problem):
         )
         self.bounded(self.spaces)
         self.visits, self.fresh = 1, [1] * len(self.spaces)
-        self.loads: Counter[tuple[int, int, str]] = Counter()
+        self.loads: dict[tuple[int, int, str], int | Fraction] = defaultdict(int)
         for p in self.stores if self.any else ():
             gates = self.nodes[p]["leak_fanouts"]
             need(
@@ -566,11 +567,16 @@ class Space(Problem):
 
     def fits(self, nest: Nest, mask: Mask) -> bool:
         """Whether tiles fit the memories and fill them enough, and enough units are in use."""
+        sizes = self.taken(nest, mask)
+        fits = all(self.sizes[p][0] <= size <= self.sizes[p][1] for p, size in sizes.items())
+        return fits and nest.instances(len(self.nodes)) >= self.least_units
+
+    def taken(self, nest: Nest, mask: Mask) -> dict[int, int]:
+        """Room that tiles take, by the first place of each memory."""
         sizes = dict.fromkeys(self.homes, 0)
         for v, p in ((v, p) for v, kept in enumerate(mask) for p in kept):
             sizes[self.home[p]] += self.spaces[v].tile(nest.extents[p]) * self.at[p][v]["size"]
-        fits = all(self.sizes[p][0] <= size <= self.sizes[p][1] for p, size in sizes.items())
-        return fits and nest.instances(len(self.nodes)) >= self.least_units
+        return sizes
 
     def moves(self, mask: Mask) -> dict[int, list[Access]]:
         """Per memory, what is accessed."""
@@ -643,7 +649,7 @@ class Space(Problem):
     def loaded(self, home: int, words: Mapping[Access, int]) -> dict[Bandwidth, Fraction]:
         """Cycles that each limited bandwidth of a memory needs for the words of an instance, as fractions."""
         found: dict[Bandwidth, Fraction] = defaultdict(Fraction)
-        every = [(own.v, own.p, own.kind, n) for own, n in words.items()]
+        every: list[tuple[int, int, str, Number]] = [(own.v, own.p, own.kind, n) for own, n in words.items()]
         every += [(v, p, kind, n) for (p, v, kind), n in self.loads.items() if self.home[p] == home]
         for v, p, kind, n in every:
             for way, rate in self.rates(v, p, kind).items():

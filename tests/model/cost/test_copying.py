@@ -5,7 +5,7 @@ from fractions import Fraction
 
 import pytest
 
-from model.architecture import AccessEnergy, Architecture, Compute, Fanout, Packing, StorageLevel
+from model.architecture import AccessEnergy, Architecture, Compute, Direction, Fanout, Packing, StorageLevel
 from model.cost import evaluate
 from model.cost.copying import CopyMove, Transfer, backing_levels, transfer_of
 from model.mapping import FanoutMapping, Loop, Mapping, StorageMapping
@@ -98,6 +98,51 @@ def test_two_copies_at_two_levels_are_read_once():
     assert found is not None
     assert found.targets == ("buffer", "spad")
     assert found.energy == 4 * 100 + 8 * 5 + 6 * 1 + 20 * 6
+
+
+DIRECTIONS: list[tuple[Direction, str, tuple[int, int]]] = [
+    ("down", "B", (30, 0)),
+    ("up", "B", (0, 0)),
+    ("both", "B", (30, 0)),
+    ("down", "AB", (0, 0)),
+    ("up", "AB", (0, 6)),
+    ("both", "AB", (0, 6)),
+]
+
+
+@pytest.mark.parametrize(("direction", "bypass", "paid"), DIRECTIONS)
+def test_each_word_pays_the_toll_between_once(direction: Direction, bypass: str, paid: tuple[int, int]):
+    """As the input on its way inwards, and as the output outwards: `B` inwards, or `C` outwards."""
+    toll = StorageLevel(
+        "toll",
+        energy=AccessEnergy(11, 0, 13, leak_per_cycle=1),
+        shared_bandwidth=Fraction(1),
+        tolls=tuple((name, direction) for name in "ABC"),
+    )
+    plain = mapspace(bypass, "", "")
+    inner = tuple(replace(own, energy=replace(own.energy, leak_per_cycle=0)) for own in (BUFFER, SPAD))
+    architecture = Architecture("a", (DRAM, toll, *inner), Compute("mac", 50))
+    keep = (plain.keep[0], KeepRules(), *plain.keep[1:])
+    found = transfer_of(Mapspace(PROBLEM, architecture, (TemporalRules(),) * 4, (), keep))
+    assert found is not None
+    there = [move for move in found.moves if move.level == 1]
+    assert (sum(own.reads for own in there), sum(own.updates for own in there)) == paid
+    assert not any(own.stored or own.fills for own in there)
+    moved = 4 * 100 + 8 * 5 if bypass == "B" else 8 * 7 + 80
+    assert found.cycles == max(20, sum(paid))
+    assert found.energy == moved + 11 * paid[0] + 13 * paid[1] + found.cycles
+
+
+def test_copies_on_both_sides_of_a_toll_pass_it_once():
+    """Words for the spad pass; what stays in the buffer does not pay besides."""
+    toll = StorageLevel("toll", energy=AccessEnergy(11, 0, 13), tolls=(("A", "both"), ("B", "both")))
+    quiet = tuple(replace(own, energy=replace(own.energy, leak_per_cycle=0)) for own in (BUFFER, SPAD))
+    architecture = Architecture("a", (DRAM, quiet[0], toll, quiet[1]), Compute("mac", 50))
+    keep = tuple(KeepRules(bypass=frozenset(text)) for text in ("BC", "C", "", ""))
+    found = transfer_of(Mapspace(PROBLEM, architecture, (TemporalRules(),) * 4, (), keep))
+    assert found is not None
+    at_toll = [move for move in found.moves if move.level == 2]
+    assert [(move.dataspace, move.reads, move.updates) for move in at_toll] == [("A", 30, 0)]
 
 
 def test_without_limited_bandwidths_a_copy_takes_no_time():

@@ -200,16 +200,17 @@ def with_tolls(random: Random, cascade: Cascade, outside: bool | None = None) ->
             energy=AccessEnergy(price, 0, price, leak),
             shared_bandwidth=random.choice((None, Fraction(1, 2))),
         )
-        cascade = replace(cascade, einsums=tuple(_tolled(own, toll, ways, place) for own in cascade.einsums))
+        cascade = replace(cascade, einsums=tuple(tolled(own, toll, ways, place) for own in cascade.einsums))
     return cascade
 
 
-def _tolled(
+def tolled(
     einsum: CascadeEinsum, toll: StorageLevel, ways: dict[str, Direction], place: int
 ) -> CascadeEinsum:
+    """Add a toll to an Einsum at a place among its nodes, with the ways in which tensors pay it."""
     mapspace, nodes = einsum.mapspace, einsum.mapspace.architecture.nodes
     paid = tuple((own.dataspace, ways[own.tensor]) for own in einsum.accesses if own.tensor in ways)
-    if not paid or einsum.is_copy:
+    if not paid:
         return einsum
     own = replace(toll, tolls=paid)
     place = min(place, len(nodes))

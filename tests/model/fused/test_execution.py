@@ -15,6 +15,7 @@ from model.fused.mapping import FusedMapping, LeafPath
 from model.fused.visits import Visits, path_dims
 from tests.model.fused.agreement import disagreements
 from tests.model.fused.random_cascades import (
+    COPIES,
     ODD_SIZES,
     SHAPES,
     in_other_orders,
@@ -60,7 +61,7 @@ def _is_out_of_order(cascade: Cascade, mapping: FusedMapping) -> bool:
     return any(sorted(own, key=names.index) != list(own) for own in orders)
 
 
-@pytest.mark.parametrize("name", [name for name in SHAPES if name != "copy"])
+@pytest.mark.parametrize("name", [*SHAPES, *COPIES, "copied window"])
 @pytest.mark.parametrize("seed", few(range(2)))
 def test_tolls(name: str, seed: int):
     """Anywhere, also where private loops have remainders and visits differ."""

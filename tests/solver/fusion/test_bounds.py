@@ -25,17 +25,18 @@ from tests.solver.fusion.test_optimum import drawn, windowed
 from tests.solver.fusion.test_remainders import with_remainders
 
 
-def walk(search: PathSearch, random: Random) -> Label | None:
-    """A path to the end, each step of it drawn; None if it comes to no end."""
-    label = search.start(0, frozenset())
+def walk(search: PathSearch, random: Random) -> tuple[Label, int] | None:
+    """A path to the end, each step of it drawn, and the most that bounds said of it; None without an end."""
+    label, most = search.start(0, frozenset()), 0
     while label.at < len(search.space.einsums):
-        following = [own for own, _ in search._following(label, Queue(None, None))]
+        following = list(search._following(label, Queue(None, None)))
         # Bodies are drawn more often than without a preference, and those with bodies inside.
-        deep = [own for own in following if own.draft is not None and not own.draft.frame.flat]
+        deep = [own for own in following if own[0].draft is not None and not own[0].draft.frame.flat]
         if not following:
             return None
-        label = random.choice(deep if deep and random.random() < 0.5 else following)
-    return label
+        label, rough = random.choice(deep if deep and random.random() < 0.5 else following)
+        most = max(most, rough or 0)
+    return label, most
 
 
 def on_path(label: Label | None) -> Iterator[Label]:
@@ -53,7 +54,7 @@ def check_bounds(cascade: Cascade, objective: str, random: Random, walks: int) -
     search = PathSearch(run.space, run.pricer, objective, run.counts)
     search.tighten()
     compared = 0
-    for last in filter(None, (walk(search, random) for _ in range(walks))):
+    for last, most in filter(None, (walk(search, random) for _ in range(walks))):
         steps = last.steps()
         rooms = rooms_left(search.space, steps)
         for _ in range(4):
@@ -64,6 +65,7 @@ def check_bounds(cascade: Cascade, objective: str, random: Random, walks: int) -
         costs = [cheapest(run, step, room) for step, room in zip(steps, rooms, strict=True)]
         if None in costs:
             continue
+        assert most <= sum(known or 0 for known in costs)
         for label in on_path(last):
             rest = search.rest_of(label)[objective == "latency"]
             assert rest <= sum(known or 0 for known in costs[label.at :])
@@ -135,7 +137,7 @@ def test_held_tiles_below_loops_to_come_have_no_holes_between_strides(size_words
     run = _Search(cascade, "energy", Options(), FusionLimits(), None, None)
     least, nothing = run._paths(run.space).bodies, [Given((), 0)] * 2
     body, following, left = Frame(0, 2, (), flat=True), np.array([[1, 1]]), np.array([[7, 3]])
-    (bound,), _ = least.of_bodies((), body, following, left, nothing)
+    (bound,), _ = least.of_bodies((), body, [following, left], nothing)
     (floor, _) = least.bounds.floor(0, frozenset(), 0).least({"q": 7, "n": 3})
     result = fuse_cascade(cascade, "energy")
     assert result.evaluation is not None

@@ -2,11 +2,13 @@
 
 import copy
 import json
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 
 import pytest
 
+from model.architecture import AccessEnergy, Architecture, Compute, Direction, StorageLevel
 from model.formats.fused import fused_yaml, load_cascade, load_fused
 from model.fused.cascade import Cascade
 from model.fused.cost import evaluate_fused
@@ -16,7 +18,8 @@ from solver.fusion import FusedResult, FusionLimits, fuse_cascade
 from solver.fusion.certificate import fused_certificate
 from solver.result import Status
 from tests.fused_bruteforce import BruteForce
-from tests.model.fused.random_cascades import with_tolls
+from tests.model.fused.agreement import disagreements
+from tests.model.fused.random_cascades import COPIES, cascade_of, tolled, with_tolls
 from tests.slow import slow
 from tests.solver.certificate.checker import digested, verdict
 from tests.solver.fusion.test_optimum import by_place, drawn
@@ -115,6 +118,33 @@ def test_the_search_finds_the_optimum_past_tolls(
         result = fuse_cascade(cascade, objective)
         assert result.value == result.bound == optima[objective].value
         assert verdict(certificate(result), tmp_path)[0] == "VALID"
+
+
+@pytest.mark.parametrize(
+    "name, payer, direction", [("copied input", "A", "down"), ("copied output", "C", "up")]
+)
+def test_copies_pay_the_tolls_between(name: str, payer: str, direction: Direction, tmp_path):
+    """Inwards what is copied pays, and outwards the copy: each word once."""
+    main = StorageLevel("Main", energy=AccessEnergy(90, 0, 80))
+    buffer = StorageLevel("GLB", size_words=8, energy=AccessEnergy(1, 1, 1))
+    architecture = Architecture("small", (main, buffer), Compute("MAC", energy=1))
+    plain = cascade_of(COPIES[name], dict.fromkeys("mabe", 2), architecture)
+    toll = StorageLevel("toll", energy=AccessEnergy(5, 0, 7))
+    einsums = tuple(tolled(own, toll, dict.fromkeys("AC", direction), 1) for own in plain.einsums)
+    cascade = replace(plain, einsums=einsums)
+    optimum = BruteForce(cascade, even=True).optima(("energy",))["energy"]
+    result = fuse_cascade(cascade, "energy")
+    assert result.value == result.bound == optimum.value
+    assert result.evaluation is not None
+    (copy_cost,) = (result.evaluation.einsum(own.name) for own in einsums if own.is_copy)
+    ((paid, energy),) = ((own.dataspace, own.energy) for own in copy_cost.memory("toll").dataspaces)
+    assert (paid, energy) == (payer, 4 * (5 if direction == "down" else 7))
+    assert not disagreements(cascade, optimum.mapping, seed=0)
+    document = certificate(result)
+    assert verdict(document, tmp_path)[0] == "VALID"
+    free_tolls(document)
+    document["problem_sha256"] = canonical_sha256(document["problem"])
+    assert verdict(digested(document), tmp_path)[0] == "INVALID"
 
 
 def test_tolls_that_an_einsum_does_not_pay_are_none_of_its_own(tmp_path):
