@@ -43,6 +43,8 @@ class Share(NamedTuple):
 
 Shared = tuple[Share, ...]  # how a tensor is spread
 
+State = frozenset[tuple[int, int]]  # tensors that are stored across a cut, and their memories
+
 
 class Cascade:
     """The cascade of a certificate, and what of it may be fused."""

@@ -22,6 +22,7 @@ from solver.certificate.checker.fused_cascade import (
     Share,
     Shared,
     SharedLoop,
+    State,
     changed,
     parted,
     replaced,
@@ -86,6 +87,8 @@ class Label(NamedTuple):
     path: tuple[Any, ...] = ()  # the path before, and its last edge
 
 
+Rests = dict[tuple[int, State], tuple[Any, Any]]  # energy and cycles from a cut on that no body spans
+Stays = tuple[int | None, ...]  # memories that tensors are stored in, 0 if they are not, None if that is open
 Context = tuple[Open, ...]  # open bodies, outermost first
 
 
@@ -97,9 +100,10 @@ def value(objective: str, energy: Any, cycles: Any) -> Any:
 class Paths:
     """The dynamic program: the least value of all paths through the cuts of a cascade, by bounds on edges.
 
-    `rest` are least energy and cycles from each cut on. How tensors are spread over the instances of memories
-    is left open, or told apart, if it `is_spread`. Tiles may be as small as they like, or have to fill
-    memories, if it `is_filled`: then larger ones than necessary may help.
+    `rests` are least energy and cycles from each cut on that no body spans, by what is stored there: infinite
+    where no path below the limit goes on, and no more than those of a `known` mapping. How tensors are spread
+    over the instances of memories is left open, or told apart, if it `is_spread`. Tiles may be as small as
+    they like, or have to fill memories, if it `is_filled`: then larger ones than necessary may help.
     """
 
     def __init__(
@@ -111,11 +115,13 @@ class Paths:
         most: int = MOST_LABELS,
         is_spread: bool = False,
         is_filled: bool = False,
+        known: Rests | None = None,
     ) -> None:
         self.cascade, self.edges, self.objective, self.limit = cascade, edges, objective, limit
         self.count, self.looks_left = len(cascade.einsums), most
         self.is_spread, self.is_filled = is_spread, is_filled
-        self.rest: list[tuple[Any, Any]] = [(0, 0)] * (self.count + 1)
+        self.rests: Rests = {(self.count, frozenset()): (0, 0)}
+        self.known = known or {}
         self.open_edges: list[Edge] = []  # of the least path below the limit
 
     def least(self) -> int | float:
@@ -130,48 +136,74 @@ class Paths:
         return least
 
     def fill(self) -> None:
-        """Bound the rests of paths, from the last cut back: what crosses a cut is on chip without room."""
-        objective, limit, before = self.objective, self.limit, [*self.before()]
-        for place in reversed(range(self.count)):
-            rest: list[Any] = []
-            for own, spent in zip(("energy", "latency"), before[place], strict=True):
-                # Rests that cost as much as is left need not be told apart.
-                self.objective, self.limit = own, max(0, limit - spent) if own == objective else inf
-                rest.append(self.least_from(place) if objective in (own, "edp") else 0)
-            self.rest[place] = rest[0], rest[1]
+        """Bound the rests of paths, from the last cut back."""
+        objective, limit = self.objective, self.limit
+        energy, cycles = self.before(Label(0, 0, frozenset(), ()), self.count)
+        most = {"energy": limit, "latency": limit}
+        if objective == "edp" and limit < inf:  # the product of both
+            most = {"energy": -(-limit // max(1, cycles)), "latency": -(-limit // max(1, energy))}
+        for place, label in ((n, own) for n in reversed(range(1, self.count)) for own in self.crossing(n)):
+            key, spent = (place, self.state(label.stored, place)), self.before(label, place)
+            ends = zip(most, spent, self.known.get(key, (inf, inf)), strict=True)
+            rests = [
+                self.rest(own, label, place, most[own] - less, known) if objective in (own, "edp") else 0
+                for own, less, known in ends
+            ]
+            self.rests[key] = rests[0], rests[1]
         self.objective, self.limit = objective, limit
 
-    def before(self) -> Iterator[tuple[Any, Any]]:
-        """Yield the least energy and cycles of all Einsums before each cut, under any shared loops."""
+    def rest(self, objective: str, label: Label, place: int, left: Any, known: Any) -> Any:
+        """Least energy or cycles from a cut on, at most those `known`; infinite if nothing is `left`."""
+        self.objective, self.limit = objective, min(left, known)
+        least = self.least_from(label, place) if self.limit > 0 else self.limit
+        return inf if least >= left else least
+
+    def crossing(self, place: int) -> Iterator[Label]:
+        """Yield a label for each choice of tensors that are stored across a cut which no body spans."""
+        users, storable = self.cascade.users, self.cascade.storable
+        tensors = [t for t in sorted(storable) if self.cascade.writer[t] < place <= users[t][-1]]
+        for chosen in product(*((0, *storable[t]) for t in tensors)):
+            pairs = zip(tensors, chosen, strict=True)
+            stored = [((t, level, None), self.deepest(t, ())) for t, level in pairs if level]
+            label = self.storing(Label(0, 0, frozenset(), ()), stored, ())
+            self.look()
+            if self.has_room(label):
+                yield label
+
+    def before(self, label: Label, place: int) -> tuple[Any, Any]:
+        """Least energy and cycles of all Einsums before a cut, across which a label stores tensors."""
         energy = cycles = 0
-        for j, einsum in enumerate(self.cascade.einsums):
-            yield energy, cycles
+        passing = {t for t, own in enumerate(self.cascade.users) if own[-1] >= place}
+        passing -= {own.tensor for own in label.stored}
+        for j, einsum in enumerate(self.cascade.einsums[:place]):
             if not einsum.is_copy:
                 cut = self.cascade.cut(j, ())
-                ways = tuple(self.ways_without(j, v, cut) for v in range(len(einsum.tensors)))
+                ways = tuple(
+                    tuple(way for way in self.ways_without(j, v, cut) if not (way.stored and t in passing))
+                    for v, t in enumerate(einsum.tensors)
+                )
                 more = self.least_of(j, cut, ways, False)
                 energy, cycles = energy + more[0] * einsum.times, cycles + more[1] * einsum.cycle_times
+        return energy, cycles
 
-    def least_from(self, place: int) -> int | float:
+    def least_from(self, label: Label, place: int) -> int | float:
         """The least value of a part from a cut on and of the rest after it, or the limit."""
-        users, storable = self.cascade.users, self.cascade.storable
-        crossing = [t for t in sorted(storable) if self.cascade.writer[t] < place <= users[t][-1]]
-        read = {t: [(e, v) for e, v in self.cascade.accesses(t) if not e.writes[v]] for t in crossing}
-        passing = {
-            t for t in crossing if any(e.is_copy or e.may_pass[v] for e, v in read[t]) or 1 not in storable[t]
-        }
-        for chosen in product(*((*storable[t], *((0,) if t in passing else ())) for t in crossing)):
-            stored = frozenset(
-                Waiting(t, 0, 0, level) for t, level in zip(crossing, chosen, strict=True) if level
-            )
-            for stop, label in self.children(Label(0, 0, stored, ()), place, self.count, ()):
-                self.limit = min(self.limit, self.worth(label, stop))
+        for stop, own in self.children(label, place, self.count, ()):
+            self.limit = min(self.limit, self.worth(own, stop))
         return self.limit
 
     def worth(self, label: Label, end: int, more: tuple[Any, Any] = (0, 0)) -> Any:
         """Least value of all paths that go on from a label, whose open bodies cost so much `more`."""
-        outside = self.rest[end]
+        outside = self.rests.get((end, self.state(label.stored, end)), (inf, inf))
         return value(self.objective, label.energy + more[0] + outside[0], label.cycles + more[1] + outside[1])
+
+    @remembered
+    def state(self, stored: frozenset[Waiting], end: int) -> State:
+        """Tensors that are stored across a cut which no body spans, and their memories."""
+        users = self.cascade.users
+        return frozenset(
+            (own.tensor, own.memory) for own in stored if not own.bodies and users[own.tensor][-1] >= end
+        )
 
     def insert(self, labels: list[Label], label: Label) -> None:
         """Add a label unless another one is as good in everything."""
@@ -239,7 +271,7 @@ class Paths:
     def reaches(self, label: Label, place: int, ctx: Context) -> bool:
         """Whether no path that goes on from a label is below the limit."""
         self.look()
-        more = self.left(place, ctx)
+        more = self.left(label, place, ctx)
         return bool(self.worth(label, ctx[0].end if ctx else place, more) >= self.limit)
 
     def look(self) -> None:
@@ -247,13 +279,13 @@ class Paths:
         self.looks_left -= 1
         able(self.looks_left, "the bounds leave too many fused mappings open")
 
-    def left(self, place: int, ctx: Context) -> tuple[Any, Any]:
+    def left(self, label: Label, place: int, ctx: Context) -> tuple[Any, Any]:
         """Least energy and cycles from a place to the end of all open bodies."""
         energy = cycles = 0
         for depth in reversed(range(len(ctx))):
             own = ctx[: depth + 1]
             for j in range(place, ctx[depth].end):
-                more = self.lower(j, own)
+                more = self.lower(j, own, self.stays(label.stored, j, place, ctx[depth].end))
                 energy, cycles = energy + more[0], cycles + more[1]
             place = ctx[depth].end
         return energy, cycles
@@ -277,8 +309,9 @@ class Paths:
         ways = [[(n, own) for n in storable[t] for own in self.spreads(t, n, ctx)] for t in free]
         for chosen in product(*([*own, None] for own in ways)):
             tensors = [(t, *way) for t, way in zip(free, chosen, strict=True) if way]
-            for places in product(*(self.store_places(t, n, ctx) for t, n, _ in tensors)):
-                yield self.storing(label, zip(tensors, places, strict=True), ctx) if tensors else label
+            every = product(*(self.store_places(t, n, ctx) for t, n, _ in tensors))
+            found = (self.storing(label, zip(tensors, places, strict=True), ctx) for places in every)
+            yield from filter(self.has_room, found if tensors else [label])
 
     @remembered
     def spreads(self, tensor: int, level: int, ctx: Context) -> list[Shared | None]:
@@ -375,7 +408,7 @@ class Paths:
         if not all(einsum.may_be(bounds) for bounds, _ in einsum.kinds(cut)):
             return
         left, shares = self.unwaiting(label), self.shares(label, einsum, self.even_of(j, ctx))
-        if min(left) < 0 or shares is None:
+        if shares is None:
             return
         ways: list[list[tuple[Any, Way]]] = [
             [(None, Way(stored=levels[t]))]
@@ -442,6 +475,11 @@ class Paths:
             left[1] -= words * einsum.space.at[einsum.home][v]["size"]
         return tuple((n, words) for n, words in sorted(left.items()) if words > 0)
 
+    def has_room(self, label: Label) -> bool:
+        """Whether memories have room for what waits and is held."""
+        home, *others = self.unwaiting(label)
+        return bool(min(home - held_words(label.rooms), *others, home) >= 0)
+
     def unwaiting(self, label: Label) -> list[Any]:
         """Room of each on-chip memory but for what waits there."""
         return [self.cascade.room(n) - self.waiting(label, n) for n, _ in enumerate(self.cascade.rooms, 1)]
@@ -455,7 +493,7 @@ class Paths:
         """Yield the label with a copy, if it may move what it copies."""
         stored = {own.tensor: own.memory for own in label.stored}
         levels = tuple(stored.get(t, 0) for t in einsum.tensors)
-        if einsum.may_lie(levels) and min(self.unwaiting(label)) >= 0:
+        if einsum.may_lie(levels):
             label = self.beside(label, einsum) if self.is_filled else label
             cost = einsum.transfer(levels)
             energy, cycles = cost[0] * einsum.times, cost[1] * einsum.cycle_times
@@ -841,7 +879,10 @@ class Paths:
         """
         self.look()
         own, places, is_any = (*ctx, body), range(body.start, body.end), self.cascade.is_any
-        outer, costs = self.left(body.end, ctx), [self.lower(j, own, at, least, is_any) for j in places]
+        room = self.unwaiting(label)[0] - held_words(label.rooms)
+        stays = {j: self.stays(label.stored, j, body.start, body.end) for j in places}
+        outer = self.left(label, body.end, ctx)
+        costs = [self.lower(j, own, stays[j], at, least, room, is_any) for j in places]
         end = ctx[0].end if ctx else body.end
 
         def are_too_much() -> bool:
@@ -851,25 +892,41 @@ class Paths:
         if are_too_much() or not is_any or least is not None or not body.flat:
             return are_too_much()
         for n, j in enumerate(places):  # no more claims than it takes
-            costs[n] = self.lower(j, own, at)
+            costs[n] = self.lower(j, own, stays[j], at, room=room)
             if are_too_much():
                 return True
         return False
+
+    @remembered
+    def stays(self, stored: frozenset[Waiting], j: int, start: int, stop: int) -> Stays:
+        """What is known of an Einsum's tensors at the start of a body, or of its rest, if some are `stored`.
+
+        The others of which an Einsum before writes some, or one after the stop reads some, are not.
+        """
+        memories = {own.tensor: own.memory for own in stored}
+        users, tensors = self.cascade.users, self.cascade.einsums[j].tensors
+        ends = [(t, self.cascade.writer.get(t, -1), users[t][-1]) for t in tensors]
+        return tuple(
+            memories.get(t, None if start <= first and (last < stop or first >= stop) else 0)
+            for t, first, last in ends
+        )
 
     @remembered
     def lower(
         self,
         j: int,
         ctx: Context,
+        stays: Stays,
         at: Place | None = None,
         least: Place | None = None,
+        room: Any = inf,
         is_open: bool = False,
     ) -> tuple[Any, Any]:
         """Least energy and cycles of an Einsum in open bodies, all its instances.
 
         Of the innermost one the loops inside of the place `at` are not known yet, and may hold tiles at any;
-        it may have any trips from the `least` ones on, if these are given. Where it `is_open`, further loops
-        may cut the parts.
+        it may have any trips from the `least` ones on, if these are given. The outermost on-chip memory has
+        `room` for its tiles. Where it `is_open`, further loops may cut the parts.
         """
         einsum, body = self.cascade.einsums[j], ctx[-1]
         if einsum.is_copy:
@@ -877,15 +934,22 @@ class Paths:
         cut = self.cut(j, (*ctx[:-1], body._replace(trips=least or body.trips)))
         if not all(einsum.may_be(bounds) for bounds, _ in einsum.kinds(cut)):
             return inf, inf
-        ways = [self.ways(j, v, ctx, at, cut) for v in range(len(einsum.tensors))]
+        ways = [self.ways(j, v, ctx, own, at, cut) for v, own in enumerate(stays)]
         # Few bodies differ in what an Einsum may do.
         each = map(undominated, ways) if body.flat else ways
-        energy, cycles = self.least_of(j, cut, tuple(map(tuple, each)), body.flat, is_open)
+        each = [[way for way in own if way.stored > 1 or way.room <= room] for own in each]
+        energy, cycles = self.least_of(j, cut, tuple(map(tuple, each)), body.flat, room, is_open)
         return energy * einsum.times, cycles * einsum.cycle_times
 
     @remembered
     def least_of(
-        self, j: int, cut: Cut, ways: tuple[tuple[Way, ...], ...], flat: bool, is_open: bool = False
+        self,
+        j: int,
+        cut: Cut,
+        ways: tuple[tuple[Way, ...], ...],
+        flat: bool,
+        room: Any = inf,
+        is_open: bool = False,
     ) -> tuple[Any, Any]:
         """Least energy and cycles of an Einsum that keeps each tile in one of some ways.
 
@@ -895,7 +959,7 @@ class Paths:
             is_open = self.cascade.is_any or j in self.followers
             found = [self.edges.together(j, cut, own, is_open) for own in product(*map(self.cheapest, ways))]
         else:
-            fitting = filter(self.has_room_for, product(*ways))
+            fitting = (own for own in product(*ways) if self.has_room_for(own, room))
             found = [self.edges.least(j, cut, chosen, is_open) for chosen in fitting]
         energy, cycles = map(min, zip(*found, strict=True)) if found else (inf, inf)
         return energy, cycles
@@ -910,12 +974,12 @@ class Paths:
         least = {key: min(getattr(way, key) for way in ways if not way.stored) for key in Way._fields[:4]}
         return [ways[0]._replace(**least), *deep]
 
-    def has_room_for(self, ways: Iterable[Way]) -> bool:
-        """Whether memories have room for all tiles together."""
+    def has_room_for(self, ways: Iterable[Way], room: Any) -> bool:
+        """Whether memories have room for all tiles together, if there is so much in the outermost one."""
         taken: Counter[int] = Counter()
         for way in ways:
             taken[max(1, way.stored)] += way.room
-        return all(words <= self.cascade.room(level) for level, words in taken.items())
+        return taken[1] <= room and all(words <= self.cascade.room(level) for level, words in taken.items())
 
     @cached_property
     def followers(self) -> set[int]:
@@ -927,12 +991,14 @@ class Paths:
                 found |= {j for j in every if self.cascade.is_followed(j, every)}
         return found
 
-    def ways(self, j: int, v: int, ctx: Context, at: Place | None, cut: Cut) -> list[Way]:
-        """Ways to keep a tile."""
+    def ways(self, j: int, v: int, ctx: Context, stay: int | None, at: Place | None, cut: Cut) -> list[Way]:
+        """Ways to keep a tile whose tensor is stored in a known memory, or not (0), or perhaps (None)."""
         einsum, body = self.cascade.einsums[j], ctx[-1]
+        if stay:
+            return [Way(stored=stay)]
         found = [self.edges.fetched(j, v, cut)]
         tensor = einsum.tensors[v]
-        for level in self.cascade.storable.get(tensor, ()):
+        for level in self.cascade.storable.get(tensor, ()) if stay is None else ():
             found.append(Way(stored=level, room=self.stored_room(tensor, ctx, level)))
         if einsum.may_keep[v]:
             inner = body if at is None else body._replace(trips=at)

@@ -6,7 +6,7 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 from solver.certificate.checker.claims import Cost, Json, natural, need
-from solver.certificate.checker.fused_cascade import Above, Cascade, Share, Shared, SharedLoop
+from solver.certificate.checker.fused_cascade import Above, Cascade, Share, Shared, SharedLoop, State
 from solver.certificate.checker.fused_einsums import Einsum
 from solver.certificate.checker.fused_visits import Numbers, Spread
 
@@ -139,10 +139,27 @@ class Tree:
         return count
 
     def price(self) -> Cost:
-        """Energy and cycles of a mapping; raises if it is none, or takes too much room."""
+        """What all Einsums cost together."""
+        energy, cycles = map(sum, zip(*self.costs, strict=True))
+        return {"energy": energy, "latency": cycles, "edp": energy * cycles}
+
+    def rests(self) -> dict[tuple[int, State], tuple[int, int]]:
+        """Energy and cycles from each cut on that no body spans, and the tensors that are stored there."""
+        found, users = {}, self.cascade.users
+        for place in range(1, len(self.paths)):
+            if not self.shared(place - 1, place):
+                crossing = [t for t in self.stored if users[t][0] < place <= users[t][-1]]
+                state = frozenset((t, self.stored[t].level) for t in crossing)
+                energy, cycles = map(sum, zip(*self.costs[place:], strict=True))
+                found[place, state] = energy, cycles
+        return found
+
+    @cached_property
+    def costs(self) -> list[tuple[int, int]]:
+        """Energy and cycles of each Einsum; raises if this is no mapping, or takes too much room."""
         rooms = [(j, *self.place(j)) for j in range(len(self.paths))]
         spreads = {t: self.spread(t) for t in self.stored}
-        energy = cycles = 0
+        found = []
         for j, own, cost in rooms:
             for number, words in enumerate(own, 1):
                 taken = words + self.taken(spreads, j, number)
@@ -156,9 +173,8 @@ class Tree:
                     f"the tiles of Einsum {j} fill the on-chip memories as far as they have to",
                 )
             einsum = self.einsums[j]
-            energy += cost[0] * einsum.times
-            cycles += cost[1] * einsum.cycle_times
-        return {"energy": energy, "latency": cycles, "edp": energy * cycles}
+            found.append((cost[0] * einsum.times, cost[1] * einsum.cycle_times))
+        return found
 
     def place(self, j: int) -> tuple[list[int], tuple[int, int]]:
         """Room of an Einsum's own tiles, memory by memory, and its energy and cycles."""
