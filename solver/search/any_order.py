@@ -108,8 +108,9 @@ class _Floors(MaskFloors):
             self.frame.heed()
             begun = self._boundaries.keys() - left
             table = np.full((len(self._prices), *self.frame.shape), np.inf)
-            for own in () if begun else table:
-                own[self.frame.whole] = 0.0
+            if not begun:
+                for own in table:
+                    own[self.frame.whole] = 0.0
             lasts = (own for own in begun if own in nexts(self.mapspace, sorted(left | {own})))
             table = reduce(np.minimum, (self._right_below(left | {own}, own) for own in lasts), table)
             free = {*range(len(self.frame.axes))} - self._still(begun, left)
