@@ -104,17 +104,17 @@ class _Floors(MaskFloors):
 
     def _below(self, left: Left) -> FloatArray:
         """Least costs outside of each point below the loops of a tile, where some tiles are to come."""
-        if left not in self.tables:
-            self.frame.heed()
-            begun = self._boundaries.keys() - left
-            table = np.full((len(self._prices), *self.frame.shape), np.inf)
-            if not begun:
-                for own in table:
-                    own[self.frame.whole] = 0.0
-            lasts = (own for own in begun if own in nexts(self.mapspace, sorted(left | {own})))
-            table = reduce(np.minimum, (self._right_below(left | {own}, own) for own in lasts), table)
-            free = {*range(len(self.frame.axes))} - self._still(begun, left)
-            self.tables[left] = reduce(self._looped, sorted(free), table)
+        if left in self.tables:
+            return self.tables[left]
+        self.frame.heed()
+        begun = self._boundaries.keys() - left
+        table = np.full((len(self._prices), *self.frame.shape), np.inf)
+        for own in () if begun else table:
+            own[self.frame.whole] = 0.0
+        lasts = (own for own in begun if own in nexts(self.mapspace, sorted(left | {own})))
+        table = reduce(np.minimum, (self._right_below(left | {own}, own) for own in lasts), table)
+        free = {*range(len(self.frame.axes))} - self._still(begun, left)
+        self.tables[left] = reduce(self._looped, sorted(free), table)
         return self.tables[left]
 
     def _right_below(self, left: Left, own: Held) -> FloatArray:
