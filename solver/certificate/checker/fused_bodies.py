@@ -4,7 +4,7 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
-from itertools import chain, pairwise, product
+from itertools import chain, pairwise, permutations, product
 from math import inf, prod
 from operator import le
 from typing import Any, NamedTuple
@@ -13,13 +13,14 @@ from solver.certificate.checker.claims import ceiling, remembered
 from solver.certificate.checker.fused_cascade import (
     Above,
     Cascade,
+    Share,
     Shared,
     SharedLoop,
     changed,
     parted,
 )
 from solver.certificate.checker.fused_edges import Edges, Way, undominated
-from solver.certificate.checker.fused_einsums import Cut
+from solver.certificate.checker.fused_einsums import Cut, Einsum
 from solver.certificate.checker.fused_loops import (
     Cuttable,
     Place,
@@ -418,3 +419,17 @@ class Bodies:
         if not (body.start <= users[0] and users[-1] < body.end) or tensor in self.cascade.family:
             return 0
         return self.cascade.stored_words(tensor, self.loops(ctx), level)
+
+    def in_each_order(
+        self, einsum: Einsum, v: int, number: int, loops: Sequence[tuple[int, int]], even: Sequence[int]
+    ) -> list[Shared]:
+        """Loops of a fanout that spread what an Einsum writes, in each order that its rules allow."""
+        names = einsum.lone(v)
+        shares = tuple(Share(number, names[d], n, even[d]) for d, n in loops)
+        if number not in self.cascade.ordered:
+            return [shares]
+        every = (
+            tuple(share._replace(along_x=i < along_x) for i, share in enumerate(order))
+            for order, along_x in product(permutations(shares), range(len(shares) + 1))
+        )
+        return [own for own in every if self.cascade.allows(number, einsum, v, own)]

@@ -7,7 +7,7 @@ the places between these at which tiles may be held, as far as these bounds do n
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import chain, permutations, product
+from itertools import chain, product
 from math import inf, prod
 from typing import Any, NamedTuple
 
@@ -17,7 +17,6 @@ from solver.certificate.checker.fused_bodies import Bodies, Context, Open, Stays
 from solver.certificate.checker.fused_cascade import (
     Above,
     Cascade,
-    Share,
     Shared,
     SharedLoop,
     State,
@@ -290,20 +289,6 @@ class Paths(Bodies):
             every = product(*(self.store_places(t, n, ctx) for t, n, _ in tensors))
             found = (self.storing(label, zip(tensors, places, strict=True), ctx) for places in every)
             yield from filter(self.has_room, found if tensors else [label])
-
-    def in_each_order(
-        self, einsum: Einsum, v: int, number: int, loops: Sequence[tuple[int, int]], even: Sequence[int]
-    ) -> list[Shared]:
-        """Loops of a fanout that spread what an Einsum writes, in each order that its rules allow."""
-        names = einsum.lone(v)
-        shares = tuple(Share(number, names[d], n, even[d]) for d, n in loops)
-        if number not in self.cascade.ordered:
-            return [shares]
-        every = (
-            tuple(share._replace(along_x=i < along_x) for i, share in enumerate(order))
-            for order, along_x in product(permutations(shares), range(len(shares) + 1))
-        )
-        return [own for own in every if self.cascade.allows(number, einsum, v, own)]
 
     def storing(
         self,
