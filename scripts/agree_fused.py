@@ -55,7 +55,8 @@ STRIDES = {
     "strides": ("U[q,n] = T[2*q+r] V[r,n]", "Z[q,m] = U[q,n] X[n,m]"),
     "holes": ("U[q,n] = T[2*q+r]", "Z[q] = U[q,n]"),
 }
-ALL = SHAPES | COPIES | COPIED_WINDOWS | STRIDES
+GAPS = {"gaps": ("U[q,n] = T[3*q,m] V[m,n]", "Z[q,k] = U[q,n] X[n,k]")}
+ALL = SHAPES | COPIES | COPIED_WINDOWS | STRIDES | GAPS
 SEARCH_S = 90
 
 
@@ -139,7 +140,9 @@ KINDS = {
     "windows, registers": Kind(WINDOWS, "registers"),
     "windows, array of registers": Kind(WINDOWS, "array"),
     "strides": Kind((*STRIDES,)),
+    "gaps": Kind((*GAPS,)),
     "cores": Kind(cores=True),
+    "cores, gaps": Kind((*GAPS,), cores=True),
     "cores, uneven": Kind(cores=True, changes=(uneven,)),
     "cores, accelforge": Kind(cores=True, changes=(by_place,)),
     "cores, registers": Kind(inner="registers", cores=True),
@@ -262,6 +265,7 @@ def bounds_of(random: Random, name: str, kind: Kind) -> dict[str, int]:
         "copy around": {"b": random.choice((4, 6)), "o": 1},
         "plane": {"x": random.choice((2, 4)), "y": 2, "r": 2, "s": 2, "q": 3},
         **{name: {"q": random.choice((3, 5, 6)), "r": random.choice((1, 1, 2))} for name in STRIDES},
+        "gaps": {"q": random.choice((4, 4, 6))},
     }
     bounds |= special.get(name, {"q": q, "r": r, "p": q + r - 1} if name in COPIED_WINDOWS else {})
     return bounds | ({"p": bounds["x"] + 1} if name == "plane" else {})

@@ -281,12 +281,17 @@ def spreads(visits: Visits) -> Iterator[dict[str, Shares]]:
     yield from (dict(zip(found, chosen, strict=True)) for chosen in product(*map(list, found.values())))
 
 
+def _windowed(einsum: CascadeEinsum, space: Dataspace) -> frozenset[str]:
+    """Dimensions of windows, and those whose steps are longer than a word."""
+    strided = (term.dim for terms in space.ranks for term in terms if term.coefficient != 1)
+    return multi_term_dims(einsum, space.name) | frozenset(strided)
+
+
 def _across(visits: Visits, place: int, most: int) -> Iterator[Shares]:
-    """Yield the spatial loops that an Einsum may have where it holds tiles: none parts a window."""
+    """Yield the spatial loops that an Einsum may have where it holds tiles: none parts a window or stride."""
     einsum, path = visits.cascade.einsums[place], visits.mapping.paths[place]
-    sliding = [
-        multi_term_dims(einsum, own.dataspace) for own in path.leaf.held if own.depth < len(path.loops)
-    ]
+    held = (own.dataspace for own in path.leaf.held if own.depth < len(path.loops))
+    sliding = [_windowed(einsum, einsum.space(name)) for name in held]
     parts: list[list[int]] = []
     for dim in einsum.problem.dims:
         sizes = visits.extents(place, dim, len(path.loops))
@@ -945,9 +950,9 @@ class BruteForce:
 
     @staticmethod
     def _are_windows_parted(einsum: CascadeEinsum, across: Counter[str], spread: dict[str, Shares]) -> bool:
-        """Whether cores part windows where something is above the nest, which is not searched."""
+        """Whether cores part windows or strides where something is above the nest: that is not searched."""
         is_above = bool(spread) and are_cores(einsum.mapspace.architecture)
-        joint = (multi_term_dims(einsum, space.name) for space in einsum.problem.dataspaces)
+        joint = (_windowed(einsum, space) for space in einsum.problem.dataspaces)
         return is_above and any(not own.isdisjoint(across) for own in joint)
 
 

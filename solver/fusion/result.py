@@ -24,7 +24,8 @@ PERFECT_PARTS = (
     "remainders"
 )
 WHOLE_WINDOWS = (
-    "Einsums that store or hold something in {memory} do not divide dimensions of windows among its instances"
+    "Einsums that store or hold something in {memory} do not divide dimensions of windows or strides among "
+    "its instances"
 )
 HELD_OUTSIDE = "above shared loops, only {memory} holds tiles; below them, memories lie in any order"
 UNMOVED_WINDOWS = "shared loops move no windows"

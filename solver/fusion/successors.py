@@ -9,7 +9,6 @@ from itertools import chain, islice, product
 
 from model.fused.mapping import Stored
 from model.fused.room import is_part_of_other
-from model.fused.visits import multi_term_dims
 from solver.fusion.bodies import BodyBounds
 from solver.fusion.edges import Choice, EdgeKind, lone_dims
 from solver.fusion.labels import Label, Room, Step, StoredTile, room_of
@@ -228,12 +227,12 @@ class Successors:
         """Dimensions that spatial loops outside of the outermost on-chip memory must not part.
 
         The loops of the outermost memory lie inside of these where something is above the nests, but outside
-        in the mapspace of an edge: that matters to windows.
+        in the mapspace of an edge: that matters to windows. Strides leave holes between parts.
         """
         if not self.space.is_parted or not (above or held):
             return ()
         einsum = self.space.einsums[place]
-        found = {dim for space in einsum.problem.dataspaces for dim in multi_term_dims(einsum, space.name)}
+        found = {dim for tile in self.space.tiles[place] for dim in tile.windowed}
         for name in above:
             found.update(einsum.problem.bound.keys() - set(lone_dims(einsum, einsum.access(name)).values()))
         return tuple(sorted(found))

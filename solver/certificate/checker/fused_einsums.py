@@ -264,13 +264,13 @@ class Einsum:
     def undivided(self, above: frozenset[int], held: frozenset[int]) -> frozenset[int]:
         """Dimensions that no fanout outside of the outermost on-chip memory divides.
 
-        Where tiles are `above` the nests there, some of them `held`, these are dimensions of windows, and
-        those that do not index a rank of what is stored by themselves.
+        Where tiles are `above` the nests there, some of them `held`, these are dimensions of windows and
+        strides, and those that do not index a rank of what is stored by themselves.
         """
         if not above or not self.outside(1):
             return frozenset()
         apart = ({*range(len(self.bounds))} - self.lone(v).keys() for v in above - held)
-        return frozenset().union(*self.joint, *apart)
+        return frozenset().union(*self.windowed, *apart)
 
     def visit(
         self,
