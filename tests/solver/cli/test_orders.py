@@ -188,8 +188,11 @@ def test_fused_mappings_have_nests_in_any_order(files, capsys):
     found, given = (json.loads(Path(name).read_text()) for name in ("f.json", "e.json"))
     assert (given["energy_pj"], given["cycles"]) == (found["energy_pj"], found["cycles"])
     capsys.readouterr()
-    assert main(["network", *files, *options, "--check"]) == EXIT_OPTIMAL
+    assert main(["network", *files, *options, "--check", "--accelforge-mapping", "t.yaml"]) == EXIT_OPTIMAL
     assert "VALID" in capsys.readouterr().out
+    assert main(["evaluate", *files, "t.yaml", "--json", "e.json"]) == EXIT_OPTIMAL
+    given = json.loads(Path("e.json").read_text())
+    assert (given["energy_pj"], given["cycles"]) == (found["energy_pj"], found["cycles"])
 
 
 def test_one_place_per_memory_has_no_orders(files, capsys):
