@@ -389,7 +389,9 @@ BEST_EDP = {
 """What searches prove of `simple_output_stationary`, in its unit."""
 
 
-@pytest.mark.parametrize("layer", BEST_EDP)
+@pytest.mark.parametrize(
+    "layer", [pytest.param(name, marks=[pytest.mark.slow] * name.endswith("05.yaml")) for name in BEST_EDP]
+)
 def test_edp_that_neither_energy_nor_cycles_decide_alone(layer):
     """The second one is decided by a bandwidth that is not the one with the highest floor."""
     if not DESIGNS.exists():
