@@ -337,8 +337,11 @@ class Bodies:
         for way in ways:
             if way.stored == 1:
                 return [way, *deep]
-        least = {key: min(getattr(way, key) for way in ways if not way.stored) for key in Way._fields[:4]}
-        return [ways[0]._replace(**least), *deep]
+        fetched = [way for way in ways if not way.stored]
+        if not fetched:
+            return deep
+        least = {key: min(getattr(way, key) for way in fetched) for key in Way._fields[:4]}
+        return [fetched[0]._replace(**least), *deep]
 
     def has_room_for(self, ways: Iterable[Way], room: Any) -> bool:
         """Whether memories have room for all tiles together, if there is so much in the outermost one."""
