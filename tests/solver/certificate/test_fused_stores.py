@@ -5,6 +5,8 @@ from random import Random
 
 import pytest
 
+from solver.certificate.checker.fused_bodies import Bodies
+from solver.certificate.checker.fused_edges import Way
 from solver.fusion import FusionLimits
 from tests.slow import slow
 from tests.solver.certificate.checker import verdict
@@ -185,3 +187,12 @@ def test_edges_of_a_spread_that_are_missing_prove_nothing(spread, tmp_path):
     word, reason = resealed({**copy.deepcopy(spread), "edges": edges}, tmp_path)
     assert word == "CANNOT CHECK"
     assert "do not exclude values from" in reason
+
+
+def test_a_tile_for_which_only_inner_memories_have_room_is_bounded_there():
+    """The outermost on-chip memory had no room for it, so that no way to fetch or hold it was left."""
+    inner = [Way(stored=2, room=3), Way(stored=3, room=5)]
+    assert Bodies.cheapest(inner) == inner
+    fetched = [Way(energy=7, reads=2), Way(energy=5, reads=4)]
+    assert Bodies.cheapest([*fetched, *inner]) == [Way(energy=5, reads=2), *inner]
+    assert Bodies.cheapest([]) == []
