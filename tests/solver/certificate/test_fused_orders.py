@@ -18,7 +18,7 @@ from solver.fusion.certificate import fused_certificate
 from solver.fusion.limits import in_hardware_order
 from solver.result import Status
 from tests.fused_orders import OrderedBruteForce
-from tests.slow import few
+from tests.slow import few, slow
 from tests.solver.certificate.checker import digested, verdict
 from tests.solver.fusion.test_orders import OBJECTIVES, drawn, gaining
 
@@ -44,7 +44,7 @@ def document():
 @pytest.mark.parametrize(
     ("name", "number", "objective"),
     [
-        ("", 0, "edp"),
+        slow("", 0, "edp"),
         ("products", 5, "energy"),
         *few([("products", n, own) for n in range(9) for own in OBJECTIVES], 0),
         *few([(name, 0, own) for name in ("attention", "three") for own in OBJECTIVES], 0),

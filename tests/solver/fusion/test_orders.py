@@ -59,7 +59,6 @@ def gaining() -> tuple[Cascade, FusionLimits]:
     ("name", "number", "objectives"),
     [
         ("", 0, ("energy", "edp")),
-        ("products", 0, ("energy",)),
         *(slow("products", number, OBJECTIVES) for number in range(12)),
         slow("attention", 0, OBJECTIVES),
         slow("three", 0, OBJECTIVES),
