@@ -280,9 +280,9 @@ class PathReader:
                 continue
             if step.fanout is None:
                 dims.add(step.dim)
-            elif self._positions[step.fanout] > self._position(tile) and step.dim in dims.intersection(
-                moving
-            ):
+                continue
+            is_inside = self._positions[step.fanout] > self._position(tile)
+            if is_inside and step.dim in dims and step.dim in moving:
                 message = (
                     f"a tile of `{tile.memory}` below a loop of `{step.fanout}`, which is inside of it, and "
                     f"another loop over `{step.dim}`: not modelled"
