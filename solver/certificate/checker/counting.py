@@ -8,7 +8,7 @@ import math
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from fractions import Fraction
 from functools import reduce
-from itertools import product
+from itertools import dropwhile, product
 from math import inf, prod
 from typing import Any
 
@@ -104,10 +104,14 @@ class Executed(Dataspace):
     def delivered(self, extent: Whole, loops: Strides, reuse: bool) -> int:
         """Words delivered to a tile of `extent`: the first tile, and what each loop outside of it brings.
 
-        When a loop advances, those inside of it go from their last iteration back to their first.
+        When a loop advances, those inside of it go from their last iteration back to their first. Where each
+        rank has a dimension of its own, all is new from the first loop on that moves the tile.
         """
         tile: int = self.tile(extent)
         words = tile
+        if self.is_plain and reuse:
+            moving = dropwhile(lambda loop: loop[1] == 1 or loop[0] not in self.relevant, loops)
+            return words * prod(n for _, n, _ in moving)
         outer, last = prod(n for _, n, _ in loops), (0,) * len(self.ranks)
         for d, n, stride in loops:
             step = self.move(d, stride)

@@ -460,12 +460,12 @@ class Edges:
         needed = max(einsum.least_words(above.union(v for v, _ in deep)), dict(given.fills).get(1, 0))
         coarser = self.coarser(einsum, cut, above, deep, held, given.undivided)
         closed = joint([(energy - shift, cycles)], coarser)
-        claims = self.claims_on(einsum, cut, above, deep, held if self.timed else (), given)
+        claims = self.claims_on(einsum, cut, above, deep, held if self.timed else (), given, closed)
         found, rooms = [], [*(room for room, _ in claims), -1]
         if not claims or claims[0][0] < self.cascade.usable:
             found += [(own, max(rooms[0] + 1, needed)) for own in closed]
         for (_, corners), below in zip(claims, rooms[1:], strict=True):
-            found += [(own, max(below + 1, needed)) for own in joint(closed, corners)]
+            found += [(own, max(below + 1, needed)) for own in corners]
         return [(energy + shift, cycles, words) for (energy, cycles), words in found]
 
     def claims_on(
@@ -476,21 +476,26 @@ class Edges:
         deep: Deep,
         held: tuple[HeldTile, ...],
         given: Given,
+        closed: Corners,
     ) -> list[tuple[Any, Corners]]:
-        """Corners of all mappings of an edge, by falling room; words of held tiles only take more cycles."""
+        """Corners of all mappings of an edge, by falling room, as far as claims say more than closed forms.
+
+        Words of held tiles only take more cycles.
+        """
         ((bounds, trips), *others) = einsum.kinds(cut)
         if others:
-            return self.joined(einsum, cut, above, deep, given)
+            unlike = self.joined(einsum, cut, above, deep, given)
+            return [(room, joint(closed, corners)) for room, corners in unlike]
         kinds = [Kind(bounds, trips, above, own, deep=deep) for own in dict.fromkeys((held, ()))]
         known = [*chain.from_iterable(self.claims_with(einsum, kind, given.fills) for kind in kinds)]
         known += further(self.narrower((einsum.key, above, deep, False)), trips, held)
-        claims = sorted((own for own in known if is_about(own, given)), key=lambda claim: -claim[0])
-        for *_, stated in claims:
-            self.use(*stated)
+        claims = sorted((own for own in known if is_about(own, given)), key=strength, reverse=True)
         found: dict[Any, Corners] = {}
-        every: Corners = ((0, 0),)
-        for room, corners, _ in claims:
-            every = found[room] = joint(every, corners)
+        for room, corners, stated in claims:
+            more = joint(closed, corners)
+            if more != closed:
+                closed = found[room] = more
+                self.use(*stated)
         return [*found.items()]
 
     def claims_with(self, einsum: Einsum, kind: Kind, fills: Rooms) -> Iterator[Claim]:
@@ -587,6 +592,12 @@ class Edges:
 def with_trips(claims: list[Claim]) -> Settled:
     """Claims with their trips."""
     return claims, np.array([own[2][1].trips for own in claims], np.int64)
+
+
+def strength(claim: Claim) -> tuple[Any, ...]:
+    """What claims are ordered by: room, and of those with as much the least energy and cycles."""
+    room, corners, _ = claim
+    return room, (corners[0][0], corners[-1][1]) if corners else (inf, inf)
 
 
 def waits(claim: Claim) -> int:
