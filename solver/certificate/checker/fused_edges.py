@@ -563,9 +563,9 @@ class Edges:
         every, found = self.settled.get(key, []), []
         claims = [own for own in every if own[2][3].undivided <= undivided]
         for end, i in ((0, 0), (-1, 1)):
-            pairs = [((own[1] or ((inf, inf),))[end][i], own) for own in claims]
+            pairs = [((own[1] or ((inf, inf),))[end][i] - i * waits(own), own) for own in claims]
             pairs = sorted(pairs, key=lambda pair: (pair[0], len(pair[1][1]) or 1), reverse=True)
-            found.append(with_trips([own for least, own in pairs if least]))
+            found.append(with_trips([own for least, own in pairs if least > 0]))
         return found
 
     @remembered
@@ -586,17 +586,28 @@ def with_trips(claims: list[Claim]) -> Settled:
     return claims, np.array([own[2][1].trips for own in claims], np.int64)
 
 
+def waits(claim: Claim) -> int:
+    """Cycles of networks in all visits of a claim."""
+    _, _, (einsum, kind, *_) = claim
+    cycles: int = einsum.space.latency * prod(kind.trips)
+    return cycles
+
+
 def further(settled: Settled, trips: Numbers, held: Iterable[HeldTile]) -> Iterator[Claim]:
-    """Yield claims on as many trips or fewer, and no more words of held tiles read or written."""
+    """Yield claims on as many trips or fewer, and no more words of held tiles read or written.
+
+    Networks take as long again in each further visit.
+    """
     claims, every = settled
     if not claims:
         return
     moved = {v: (words, words - first) for v, words, first in held}
     for n in np.flatnonzero((np.array(trips, np.int64) % every == 0).all(axis=1)):
-        _, kind, *_ = claims[n][2]
+        most, corners, (einsum, kind, *_) = claims[n]
         less = (map(ge, moved.get(v, (0, 0)), (words, words - first)) for v, words, first in kind.held)
         if all(map(all, less)):
-            yield claims[n]
+            more = einsum.space.latency * prod(trips) - waits(claims[n])
+            yield most, tuple((energy, cycles + more) for energy, cycles in corners), claims[n][2]
 
 
 def least(problem: Posed, einsum: Einsum, kind: Kind, refute: Refute, **claimed: int | float) -> Any:
@@ -625,7 +636,10 @@ def least(problem: Posed, einsum: Einsum, kind: Kind, refute: Refute, **claimed:
 def least_of_cuts(
     problem: Posed, einsum: Einsum, kind: Kind, refute: Refute, claimed: Mapping[str, int | float]
 ) -> Any:
-    """What is left of a claim for each way to cut, by tables and then by a query; 0 if there are many."""
+    """What is left of a claim for each way to cut, by tables and then by a query; 0 if there are many.
+
+    What networks take longer in further visits does not count.
+    """
     cuts = [*vectors(kind.bounds)] if prod(map(len, map(divisors, kind.bounds))) <= MOST_CUTS else []
     (key, found), pairs = *claimed.items(), [*zip(kind.bounds, kind.trips, strict=True)]
     for cut in cuts:
@@ -633,6 +647,7 @@ def least_of_cuts(
         trips = tuple(n * count for (_, n), count in zip(pairs, cut, strict=True))
         own = kind._replace(bounds=bounds, trips=trips)
         space = Visits(einsum, own, problem(own))
+        space.latency //= prod(cut)
         less = floor(space, found, inf) if key == "energy" else floor(space, inf, found)
         if less < found and not excludes(space, Query(**{QUERIED[key]: found - 1}), refute):
             found = less
