@@ -422,7 +422,7 @@ def test_once_time_is_over_there_is_a_mapping_that_is_drawn():
 
 def test_what_is_drawn_has_remainders_where_there_is_nothing_else():
     free = free_mapspace(matmul(5, 1, 1), *OUTERMOST_TWO)
-    rules = replace(free.temporal[0], factors=(FactorRule("M", "=", 2),))
+    rules = replace(free.temporal[0], factors=(FactorRule("M", "=", 3),))
     ruled = replace(free, temporal=(rules, *free.temporal[1:]), factors=ANY)
     found = stages.first_result(ruled, ENERGY, lambda: False)
     assert found.mapping is not None
