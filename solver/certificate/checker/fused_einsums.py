@@ -101,16 +101,12 @@ class Einsum:
         self.stay = [v for v, may in enumerate(self.may_keep) if may]
         self.whole = tuple(((n, 1),) for n in self.bounds)
 
-    @cached_property
-    def windows(self) -> frozenset[int]:
-        """Dimensions that move a window of some dataspace, if it has several tiles."""
-        found: set[int] = set()
-        for ranks in self.ranks:
-            moving = [[(d, c) for d, c in rank if self.bounds[d] > 1] for rank in ranks]
-            every = [d for rank in moving for d, _ in rank]
-            found |= {d for rank in moving for d, c in rank if len(rank) > 1 or abs(c) > 1}
-            found |= {d for d in every if every.count(d) > 1}
-        return frozenset(found)
+    def windows(self, v: int) -> set[int]:
+        """Dimensions that move a window of a dataspace, if it has several tiles."""
+        moving = [[(d, c) for d, c in rank if self.bounds[d] > 1] for rank in self.ranks[v]]
+        every = [d for rank in moving for d, _ in rank]
+        found = {d for rank in moving for d, c in rank if len(rank) > 1 or abs(c) > 1}
+        return found | {d for d in every if every.count(d) > 1}
 
     @property
     def times(self) -> int:
