@@ -270,3 +270,22 @@ def test_nests_are_compared_by_the_children_that_have_different_tiles():
         points = [*points[1:], *choice.grown(points[0])]
     assert space.spaces[0].distinct(((1, 2, 1), (2, 2, 2)), True) == 4
     assert choice.compared(points[0])[1][-1] == 4
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_plain_tiles_come_whole_from_the_first_loop_on_that_moves_them(seed: int):
+    """As by what each loop brings, one by one."""
+    random = Random(seed)
+    dims = random.sample(range(4), random.randint(0, 4))
+    ranks = [[[d, random.choice((1, 1, 2, 3))]] for d in dims]
+    extent = tuple(random.choice((1, 2, 3)) for _ in range(4))
+    loops, at = [], [*extent]
+    for d, n in ((random.randrange(4), random.choice((1, 2, 3))) for _ in range(6)):
+        loops.append((d, n, at[d]))
+        at[d] *= n
+    plain, one_by_one = (Executed({"ranks": ranks, "read_write": False}, at) for _ in range(2))
+    assert plain.is_plain
+    one_by_one.is_plain = False
+    for reuse in (True, False):
+        own, other = (space.delivered(extent, tuple(loops), reuse) for space in (plain, one_by_one))
+        assert own == other
