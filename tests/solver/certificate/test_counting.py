@@ -277,13 +277,13 @@ def test_plain_tiles_come_whole_from_the_first_loop_on_that_moves_them(seed: int
     """As by what each loop brings, one by one."""
     random = Random(seed)
     dims = random.sample(range(4), random.randint(0, 4))
-    ranks = [[[d, random.choice((1, 1, 2, 3))]] for d in dims]
+    ranks = [[[d, random.choice((1, 1, 2, 3, -1))]] for d in dims]
     extent = tuple(random.choice((1, 2, 3)) for _ in range(4))
     loops, at = [], [*extent]
     for d, n in ((random.randrange(4), random.choice((1, 2, 3))) for _ in range(6)):
         loops.append((d, n, at[d]))
         at[d] *= n
-    plain, one_by_one = (Executed({"ranks": ranks, "read_write": False}, at) for _ in range(2))
+    plain, one_by_one = (Executed({"ranks": ranks, "read_write": False, "keep": []}, at) for _ in range(2))
     assert plain.is_plain
     one_by_one.is_plain = False
     for reuse in (True, False):
