@@ -604,9 +604,7 @@ class PathSearch:
             if queue.improves(value):
                 yield self.with_body(label, longer, left), value
 
-    def _all_at_once(
-        self, label: Label, draft: Draft, queue: Queue
-    ) -> Iterator[tuple[Label, int | None]]:
+    def _all_at_once(self, label: Label, draft: Draft, queue: Queue) -> Iterator[tuple[Label, int | None]]:
         """Yield the label with those of the bodies with each rank looped once that promise most."""
         given = tuple(self._given(label, place) for place in range(draft.frame.start, draft.frame.end))
         bodies, energies, cycles = self.extensions.at_once(label.frames, draft.frame, given)
