@@ -248,7 +248,7 @@ class EdgePricer(EdgeBounds):
         ]
         held = sum(move.energy for move in moves if move.dataspace in shifts)
         looped = () if kind.parts else ((),) if kind.remainders else ((), kind.trips)
-        cores = [self.core(kind.place, kind.above, trips, kind.deeper) for trips in looped]
+        cores = [self.core(kind.place, kind.above, trips, kind.deeper, False) for trips in looped]
         cores += [self._shared(kind)] if kind.shares and not kind.parts else []
         energy, cycles = self.together(kind.place, cut, moves, kind.deeper)
         if kind.shares and kind.shifts:
@@ -267,14 +267,21 @@ class EdgePricer(EdgeBounds):
 
     @remembered
     def core(
-        self, place: int, above: frozenset[str], trips: tuple[tuple[str, int], ...], deeper: Deeper = ()
+        self,
+        place: int,
+        above: frozenset[str],
+        trips: tuple[tuple[str, int], ...],
+        deeper: Deeper,
+        is_estimate: bool,
     ) -> tuple[int, int]:
         """Least energy and cycles of an edge with all of the room, but for what held tiles exchange.
 
         It holds with further loops, too: they may be the outermost private loops, which keep what a visit
-        would bring again.
+        would bring again. An estimate takes no search.
         """
-        return self._named_core(place, above, tuple(loop for loop in trips if loop[1] > 1), deeper)
+        loops = tuple(loop for loop in trips if loop[1] > 1)
+        named = self._estimated_core if is_estimate else self._named_core
+        return named(place, above, loops, deeper)
 
     @remembered_by(lambda own, place, above, trips, deeper: own.unnamed(place, trips, deeper, above))
     def _named_core(
@@ -285,6 +292,15 @@ class EdgePricer(EdgeBounds):
         kind = EdgeKind(place, trips, above, deeper=deeper)
         self.known_cores[kind] = self._core_of(kind)
         return self.known_cores[kind]
+
+    @remembered_by(lambda own, place, above, trips, deeper: own.unnamed(place, trips, deeper, above))
+    def _estimated_core(
+        self, place: int, above: frozenset[str], trips: tuple[tuple[str, int], ...], deeper: Deeper
+    ) -> tuple[int, int]:
+        if self.is_unknown(place) and not trips:
+            return 0, 0
+        kind = EdgeKind(place, trips, above, deeper=deeper, remainders=self.remainders)
+        return self._core_by_floor(EdgeSpace(self.space.einsums[place], kind, self.timed, is_relaxed=True))
 
     @cached_property
     def known_cores(self) -> dict[EdgeKind, tuple[int, int]]:
@@ -302,6 +318,9 @@ class EdgePricer(EdgeBounds):
             if not edge.core.solved:
                 self._refine(edge, None)
             return self._least_at(edge.core.solved[0])
+        return self._core_by_floor(own)
+
+    def _core_by_floor(self, own: EdgeSpace) -> tuple[int, int]:
         mapspace = own.mapspace(self.space.memory.usable_words)
         mapspace = replace(mapspace, temporal=(own.visit_rules, *mapspace.temporal[1:]))
         return self.floor(by_position(mapspace.problem).mapspace(mapspace))
@@ -388,7 +407,7 @@ class EdgePricer(EdgeBounds):
         if kind.parts or edge.has_floor or edge.core.solved:
             return False
         edge.has_floor = True
-        energy, cycles = self.core(kind.place, kind.above, kind.trips, kind.deeper)
+        energy, cycles = self.core(kind.place, kind.above, kind.trips, kind.deeper, False)
         edge.least = max(edge.least[0], energy + edge.space.shift_energy), max(edge.least[1], cycles)
         return True
 

@@ -358,7 +358,7 @@ class _Search:
 
     def _find_whole(self, best: _Best) -> None:
         """Find a good mapping without shared loops: tensors are stored as a whole, or not at all."""
-        search = self._paths(replace(self.space, limits=replace(self.limits, max_loops=0)))
+        search = self._paths(replace(self.space, limits=replace(self.limits, max_loops=0)), longest=1)
         for _ in range(ROUNDS):
             path, _ = self._path(search, best)
             if path is None or self._settle(search, path, best):
@@ -395,6 +395,8 @@ class _Search:
         self.perfect_pricer = self.pricer
         self.pricer = replace(self.pricer, remainders=True, clock=self.clock)
         with suppress(Stopped):
+            self._bound_by_floors(best)
+        with self._within_share_of_time(), suppress(Stopped):
             self._map_alone()
         unfused = self._unfused(_Best())
         best.take_of(unfused.best)
@@ -415,6 +417,11 @@ class _Search:
         left_s = self.clock.left_s
         return Clock(REMAINDERS_S if left_s is None else share * left_s, self.clock.stop)
 
+    def _bound_by_floors(self, best: _Best) -> None:
+        """Bound each Einsum by floors first, so that there is a bound whatever time its searches take."""
+        search = self._paths(self.space)
+        self._report(best, search.value(search.start(0, frozenset())))
+
     def _map_alone(self) -> None:
         """Map each Einsum with remainders as if it were alone, those that differ in names alone once."""
         self.pricer.heed()
@@ -422,8 +429,8 @@ class _Search:
         edges = [self.pricer.edge(self.space.stores.alone(place, remainders=True)) for place in places]
         distinct = {id(edge.core): edge for edge in edges}.values()
         for number, edge in enumerate(distinct):
-            left_s = self.clock.left_s
-            self.pricer.search_s = REMAINDERS_S if left_s is None else left_s / (len(distinct) - number + 1)
+            left_s = self.pricer.clock.left_s
+            self.pricer.search_s = REMAINDERS_S if left_s is None else left_s / (len(distinct) - number)
             self.pricer.heed()
             self.pricer.least(edge.space.kind, Effort.ONE_STEP)
 

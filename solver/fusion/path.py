@@ -16,7 +16,7 @@ from solver.fusion.alike import Likeness, Waiting, Window
 from solver.fusion.amounts import UNLIMITED, FloatArray, worth
 from solver.fusion.bodies import BodyBounds
 from solver.fusion.copies import WaitingTiles
-from solver.fusion.drawn import DrawnBodies, Values
+from solver.fusion.extensions import Extensions, Values
 from solver.fusion.groups import MOST_WAITING
 from solver.fusion.labels import Draft, Label, Queue, Room, Step, StoredTile, room_of
 from solver.fusion.least import EdgePricer
@@ -37,7 +37,7 @@ SHARED = (
     "states",
     "_sums",
     "_drafts",
-    "drawn",
+    "extensions",
 )
 """Tables that the searches for rests of paths have in common."""
 
@@ -106,9 +106,9 @@ class PathSearch:
         return BodyLoops(self.space, lambda: self.pricer.clock.stop())
 
     @cached_property
-    def drawn(self) -> DrawnBodies:
+    def extensions(self) -> Extensions:
         """The bodies that drafts may become."""
-        return DrawnBodies(self.space, self.bodies, self.loops)
+        return Extensions(self.space, self.bodies, self.loops)
 
     # Bounds on the rest of a path
 
@@ -573,8 +573,8 @@ class PathSearch:
         """Yield what follows a label, with a lower bound on its value if that is known."""
         if label.draft is not None:
             is_plain = not self.space.remainders and not self._slides(label)
-            draw = self._drawn if self.longest is None or not is_plain else self._drawn_at_once
-            yield from draw(label, label.draft, queue)
+            extend = self._extended if self.longest is None or not is_plain else self._all_at_once
+            yield from extend(label, label.draft, queue)
             return
         if label.opening:
             yield replace(label, opening=False, parent=label, step=None), None
@@ -594,20 +594,20 @@ class PathSearch:
             for flat in (True, False) if end > at + 2 and self.longest is None else (True,):
                 yield replace(label, draft=Draft(Frame(at, end, (), flat)), parent=label, step=None)
 
-    def _drawn(self, label: Label, draft: Draft, queue: Queue) -> Iterator[tuple[Label, int | None]]:
+    def _extended(self, label: Label, draft: Draft, queue: Queue) -> Iterator[tuple[Label, int | None]]:
         """Yield the label with the loops of its new body, from the outermost on; all trips come first."""
         given = tuple(self._given(label, place) for place in range(draft.frame.start, draft.frame.end))
         values = self._values(label, draft.frame.end)
-        bodies = self.drawn.longer(label.frames, draft, given, values, queue.limit)
+        bodies = self.extensions.longer(label.frames, draft, given, values, queue.limit)
         every = worth(values(bodies.energies, bodies.cycles))
         for longer, left, value in zip(bodies.frames, bodies.left, every, strict=True):
             if queue.improves(value):
                 yield self.with_body(label, longer, left), value
 
-    def _drawn_at_once(self, label: Label, draft: Draft, queue: Queue) -> Iterator[tuple[Label, int | None]]:
+    def _all_at_once(self, label: Label, draft: Draft, queue: Queue) -> Iterator[tuple[Label, int | None]]:
         """Yield the label with those of the bodies with each rank looped once that promise most."""
         given = tuple(self._given(label, place) for place in range(draft.frame.start, draft.frame.end))
-        bodies, energies, cycles = self.drawn.at_once(label.frames, draft.frame, given)
+        bodies, energies, cycles = self.extensions.at_once(label.frames, draft.frame, given)
         values = self._values(label, draft.frame.end)(energies, cycles)
         best = np.argsort(values, kind="stable")[:PROMISING]
         for number, value in zip(best.tolist(), worth(values[best]), strict=True):

@@ -271,7 +271,7 @@ class TileWays:
             energy, cycles = self.pricer.exchanging(place, last, moves, inners[key])
             if not last.parts and not is_open:
                 above = frozenset(own.name for own in chosen if own.above and own.level == 1)
-                core = self.pricer.core(place, above, (), deeper)
+                core = self.pricer.core(place, above, (), deeper, self.are_estimates)
                 energy = larger(energy, core[0] + sum(own.move.energy for own in chosen if own.above))
                 cycles = larger(cycles, core[1] + (last.visits - 1) * latency)
             lasting = sum(own.words for own in chosen if own.lasting)

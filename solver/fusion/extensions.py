@@ -52,8 +52,8 @@ class _Alike(NamedTuple):
 
 
 @dataclass(frozen=True)
-class DrawnBodies:
-    """Draws drafts: with each next segment, or with all loops at once."""
+class Extensions:
+    """What drafts become: with each next segment, or with all loops at once."""
 
     space: FusionSpace
     bodies: BodyBounds
