@@ -48,7 +48,7 @@ Settled = tuple[list[Claim], Any]  # claims that hold for further shared loops, 
 class Given(NamedTuple):
     """What is known of an edge besides its tiles."""
 
-    rooms: Sequence[Any]  # left of each on-chip memory
+    rooms: tuple[Any, ...]  # left of each on-chip memory
     shares: Spread = ()  # spatial loops that divide what is stored and held
     undivided: frozenset[int] = frozenset()  # like `Limits.undivided`
     fills: Rooms = ()  # words that own tiles take at the least, by number of the memory
@@ -390,7 +390,8 @@ class Edges:
 
     def loads(self, outside: Json, read: int, written: int) -> tuple[Any, Any]:
         """What words load the bandwidths of the outermost memory, if cycles count."""
-        scale = Fraction(*outside["bandwidth_scale"]) if self.counts_cycles else 0
+        up, down = outside["bandwidth_scale"] if self.counts_cycles else (0, 1)
+        scale = up if down == 1 else Fraction(up, down)  # whole numbers are looked up faster
         return read * scale, written * scale
 
     @remembered
@@ -402,7 +403,7 @@ class Edges:
         read, written = (sum(n for own, n in words if own == kind) for kind in ("read", "write"))
         moves = self.loads(einsum.space.at[0][v], read, written)
         room = einsum.tile(v, cut, shares) * einsum.space.at[einsum.home][v]["size"]
-        return Way(room, einsum.shift_energy([shift], shares), *moves, held=True)
+        return Way(room, einsum.shift_energy((shift,), shares), *moves, held=True)
 
     def together(self, j: int, cut: Cut, ways: Sequence[Way], is_open: bool = False) -> tuple[int, int]:
         """Least energy and cycles of an Einsum, given per dataspace how its tile is kept.
@@ -430,7 +431,8 @@ class Edges:
             ported.append(math.ceil(sum(loads[kind] * Fraction(*port[kind]) for kind in ("read", "write"))))
         return int(max([cycles, *ported])) + visits * int(latency)
 
-    def least(self, j: int, cut: Cut, ways: Sequence[Way], is_open: bool = False) -> tuple[int, int]:
+    @remembered
+    def least(self, j: int, cut: Cut, ways: tuple[Way, ...], is_open: bool = False) -> tuple[int, int]:
         """Least energy and cycles of an Einsum with such ways, by claims on fewer shared loops as well.
 
         These do not hold where it `is_open`: further loops may cut dimensions into unequal parts.
@@ -446,8 +448,9 @@ class Edges:
         shift = sum(way.energy for way in ways if way.held)
         return max(energy, corners[0][0] + shift), max(cycles, corners[-1][1])
 
+    @remembered
     def choices(
-        self, j: int, cut: Cut, ways: Sequence[Way], held: tuple[HeldTile, ...], given: Given
+        self, j: int, cut: Cut, ways: tuple[Way, ...], held: tuple[HeldTile, ...], given: Given
     ) -> list[tuple[int, int, int]]:
         """Energy, cycles and room of own tiles: each mapping has all three of some choice at least."""
         einsum, deep = self.cascade.einsums[j], deep_ways(ways)
