@@ -128,7 +128,7 @@ def test_an_interrupted_run_checks_nothing(arguments, capsys, monkeypatch):
     monkeypatch.setattr("solver.cli.layer_files.checked", pytest.fail)
     assert main([*arguments, "--quiet", "--check", "--certificates", "proofs"]) == 6
     assert "note: interrupted: certificates are not checked" in capsys.readouterr().err
-    assert len(list(Path("proofs").iterdir())) == 1
+    assert len(list(Path("proofs").iterdir())) == 2
 
 
 def test_names_of_files_differ_and_are_plain():
