@@ -151,8 +151,10 @@ def every_nest(
     options: list[list[tuple[Kept, ...]]] = []
     for space in (access.dataspace for access in einsum.accesses):
         home = names.index(homes.get(space, names[0]))
-        may = [n for n in range(home + 1, len(names)) if space not in mapspace.keep[n].bypass]
-        options.append([tuple((n, space) for n in own) for own in _subsets(may)])
+        inside = range(home + 1, len(names))
+        may = [n for n in inside if space not in mapspace.keep[n].bypass]
+        must = {n for n in inside if space in mapspace.keep[n].keep}
+        options.append([tuple((n, space) for n in own) for own in _subsets(may) if must <= {*own}])
     first = StorageMapping((), frozenset(a.dataspace for a in einsum.accesses) - stored)
     for chosen in product(*options):
         held = [own for some in chosen for own in some]

@@ -193,6 +193,7 @@ class Einsum:
             if {*own} & {first, *others} and not {*own} & outer:
                 yield (first, *(p for p in own if p > first and p not in others))
 
+    @remembered
     def outside(self, level: int) -> dict[int, tuple[int, tuple[int, int]]]:
         """Fanouts outside of a memory that have several children, by number: node, mesh."""
         fans = {n: p for n, p in enumerate(self.space.fans) if p < self.levels[level - 1][0]}
@@ -510,7 +511,8 @@ class Einsum:
         for p in sorted(p for p in self.tolled if p < self.home):
             yield p, *self.space.at[p][v]["toll"]
 
-    def shift_energy(self, held: Iterable[HeldTile], shares: Spread = ()) -> int:
+    @remembered
+    def shift_energy(self, held: tuple[HeldTile, ...], shares: Spread = ()) -> int:
         """Energy of the words of held tiles; at the least where it is open how fanouts divide them."""
         total = 0
         for access, words in chain(*(self.shifted(own, shares).items() for own in held)):

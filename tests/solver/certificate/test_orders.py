@@ -55,12 +55,11 @@ def test_results_are_proven_again(seed: int):
 
 @cache
 def gaining() -> tuple[Mapspace, Result]:
-    for seed in range(200):
-        mapspace = few_parts(Random(seed))
-        result = map_orders(mapspace, Options(objectives=("energy",)))
-        if result.value and (result.hardware_order.value or 0) > result.value:
-            return mapspace, result
-    raise AssertionError("no case")
+    """A mapspace in which another order than the hardware's is better, and the best mapping."""
+    mapspace = few_parts(Random(115))  # the first one of them
+    result = map_orders(mapspace, Options(objectives=("energy",)))
+    assert result.hardware_order.value > result.value
+    return mapspace, result
 
 
 def test_the_best_mapping_in_the_order_of_the_hardware_is_not_taken_for_the_best():

@@ -41,14 +41,10 @@ def test_optima_are_those_of_a_complete_enumeration(seed: int):
 @cache
 def gaining() -> tuple:
     """A mapspace in which another order than the hardware's is better, and both results."""
-    for seed in range(100):
-        mapspace = random_orders(Random(seed))
-        if len(list(orders(mapspace))) > 12:
-            continue
-        result = map_orders(mapspace, Options(objectives=("energy",)))
-        if result.value is not None and (result.hardware_order.value or 0) > result.value:
-            return mapspace, result
-    raise AssertionError("no case")
+    mapspace = random_orders(Random(37))  # the first one of them that has 12 orders at most
+    result = map_orders(mapspace, Options(objectives=("energy",)))
+    assert result.hardware_order.value > result.value
+    return mapspace, result
 
 
 def test_a_search_that_is_stopped_has_a_bound_that_holds():
