@@ -465,6 +465,11 @@ class EdgePricer(EdgeBounds):
         found = drawn(edge.mapspace(room_words), self.objective, self.options.seed, stop)
         return None if found is None else self._point(edge, found)
 
+    def least_product(self, edge: Edge, room_words: int | None, most_s: float) -> Point | None:
+        """The mapping with the least EDP that a search finds in some time."""
+        found = self.searched(edge.mapspace(room_words), ("edp",), Caps(), most_s=most_s)
+        return None if found.mapping is None else self._point(edge, found)
+
     def _point(self, edge: Edge, result: Result | Priced) -> Point:
         assert result.mapping is not None
         assert result.evaluation is not None

@@ -189,6 +189,8 @@ class _Search:
     def run(self) -> FusedResult:
         """Search without fusion first, then with; then with remainders in nests where there may be any."""
         hardware = self._in_hardware_order()
+        if hardware is not None:
+            self.alone = self.clock.share(1 / MOST_TO_FIND)
         with self._during("each Einsum alone"):
             first = self._unfused_at_once()
             self.pricer.clock = self.clock.share(2) if self.is_any else self.clock
@@ -287,6 +289,8 @@ class _Search:
             first = self._first_points(steps, left)
             self._price_path(search.space, steps, left, best, first)
             self._report(best, None)
+            first |= self._least_products(steps, left)
+            self._price_path(search.space, steps, left, best, first)
             if self._refine_one_by_one(steps, left):
                 self._price_path(search.space, steps, left, best, first)
                 self._report(best, None)
@@ -301,6 +305,25 @@ class _Search:
             point = self.pricer.drawn(edge, room.words, self._has_no_time_for_first)
             if point is not None:
                 found[id(edge.core)] = point
+        return found
+
+    def _least_products(self, steps: Sequence[Step], left: Sequence[Left]) -> dict[int, Point]:
+        """The mapping of each Einsum with the least EDP, where its memories may lie in any order.
+
+        Searches take long there, and those of a front look for the least energy and latency first.
+        """
+        if self.objective != "edp" or in_hardware_order(self.cascade) is None:
+            return {}
+        found: dict[int, Point] = {}
+        edges = [None if step.kind is None else self.pricer.edge(step.kind) for step in steps]
+        kinds = {
+            id(edge.core): (edge, room) for edge, room in zip(edges, left, strict=True) if edge is not None
+        }
+        for number, (core, (edge, room)) in enumerate(kinds.items()):
+            left_s = self.alone.left_s
+            most_s = math.inf if left_s is None else left_s / (len(kinds) - number)
+            point = self.pricer.least_product(edge, room.words, most_s)
+            found |= {} if point is None else {core: point}
         return found
 
     def _refine_one_by_one(self, steps: Sequence[Step], left: Sequence[Left]) -> bool:

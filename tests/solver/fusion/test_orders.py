@@ -1,5 +1,6 @@
 """The search for fused mappings whose nests may have memories in any order, against complete enumeration."""
 
+import math
 from dataclasses import replace
 from functools import cache
 from itertools import islice
@@ -14,7 +15,11 @@ from model.fused.cost import evaluate_fused
 from model.mapspace import KeepRules
 from model.orders import in_hardware_order
 from solver.fusion import FusionLimits, NotSearchedError, fuse_cascade
-from solver.result import Status
+from solver.fusion.edges import EdgeKind
+from solver.fusion.least import EdgePricer
+from solver.fusion.space import FusionSpace
+from solver.result import Clock, Options, Status
+from solver.search.orders import map_orders
 from solver.search.path.floors import cost_floors
 from tests.fused_orders import OrderedBruteForce, every_nest, ordered_cascade
 from tests.model.fused.random_cascades import SHAPES, cascade_of
@@ -109,3 +114,13 @@ def test_floors_in_the_order_of_the_hardware_hold_in_any_order(seed: int):
     for own in every:
         assert energy * (1 - 1e-9) <= own[0]
         assert cycles * (1 - 1e-9) <= own[1]
+
+
+def test_it_knows_the_least_edp_of_an_einsum_alone():
+    cascade, limits = gaining()
+    space = FusionSpace(cascade, limits)
+    pricer = EdgePricer(space, "edp", Options(), Clock(None))
+    alone = map_orders(cascade.einsums[0].mapspace, Options(objectives=("edp",)))
+    point = pricer.least_product(pricer.edge(EdgeKind(0)), space.memory.usable_words, math.inf)
+    assert point is not None
+    assert point.energy * point.cycles == alone.value
