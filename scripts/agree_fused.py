@@ -55,8 +55,12 @@ STRIDES = {
     "strides": ("U[q,n] = T[2*q+r] V[r,n]", "Z[q,m] = U[q,n] X[n,m]"),
     "holes": ("U[q,n] = T[2*q+r]", "Z[q] = U[q,n]"),
 }
+BEFORE = {
+    "window before": ("U[q,n] = T[q+r,n] V[r]", "Z[q,m] = U[q,n] X[n,m]"),
+    "window before both": ("U[q] = T[q+r] V[r]", "W[q] = U[q]", "Z[q] = W[q] U[q]"),
+}
 GAPS = {"gaps": ("U[q,n] = T[3*q,m] V[m,n]", "Z[q,k] = U[q,n] X[n,k]")}
-ALL = SHAPES | COPIES | COPIED_WINDOWS | STRIDES | GAPS
+ALL = SHAPES | COPIES | COPIED_WINDOWS | STRIDES | GAPS | BEFORE
 SEARCH_S = 90
 
 
@@ -127,6 +131,9 @@ KINDS = {
         inner="array", changes=(one_tensor, with_least_use, by_place)
     ),
     "cores, rules on use": Kind(("products", "attention"), cores=True, changes=(with_least_use,)),
+    "cores, registers, rules on use": Kind(
+        ("products", "attention"), "registers", cores=True, changes=(with_least_use,)
+    ),
     "windows, rules on use": Kind(WINDOWS, "array", changes=(with_least_use,)),
     "clocks": Kind(changes=(with_own_clocks,)),
     "clocks, registers, accelforge": Kind(inner="registers", changes=(one_tensor, with_own_clocks, by_place)),
@@ -137,6 +144,8 @@ KINDS = {
     "windows, registers, accelforge": Kind(WINDOWS, "registers", changes=(one_tensor, by_place)),
     "windows, array of registers, accelforge": Kind(WINDOWS, "array", changes=(one_tensor, by_place)),
     "strides, accelforge": Kind((*STRIDES,), changes=(by_place,)),
+    "windows before, accelforge": Kind((*BEFORE,), changes=(by_place,)),
+    "windows before, registers, accelforge": Kind((*BEFORE,), "registers", changes=(one_tensor, by_place)),
     "windows, registers": Kind(WINDOWS, "registers"),
     "windows, array of registers": Kind(WINDOWS, "array"),
     "strides": Kind((*STRIDES,)),
@@ -155,6 +164,8 @@ KINDS = {
     "least utilization, windows": Kind(WINDOWS, fills=True),
     "least utilization, cores": Kind(cores=True, fills=True),
     "least utilization, copies": Kind((*COPIES,), fills=True),
+    "least utilization, copies, registers": Kind((*COPIES,), "registers", fills=True),
+    "least utilization, copies, uneven": Kind((*COPIES,), fills=True, changes=(uneven,)),
     "remainders": Kind(changes=(with_remainders,)),
     "remainders, array of units": Kind(inner="units", changes=(with_remainders,)),
     "remainders, registers": Kind(inner="registers", changes=(with_remainders,)),

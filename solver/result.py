@@ -255,6 +255,7 @@ def is_within(gap: float, value: int | None, bound: int | None) -> bool:
 class Phase(StrEnum):
     """The current phase of a search; the values are texts to display."""
 
+    FIRST = "first mapping"  # a random one, that there is one once time is over
     SURVEY = "first bounds"  # on bypass choices and spatial choices
     PATHS = "paths"  # the best of them by tables, and mappings
     FORMULATION = "CP-SAT"  # the whole problem as one model

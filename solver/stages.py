@@ -15,14 +15,18 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, TypeVar
 
+from model.cost import evaluate_in
 from model.extents import PERFECT
 from model.mapping import Mapping
 from model.mapspace import Mapspace
 from model.objective import EDP, LATENCY
+from model.orders import in_hardware_order, rearranged
+from model.sparse import FIXED_POINT
 from solver.result import (
     AUTO,
     BOUNDS,
     CP_SAT,
+    HEURISTIC,
     MODEL,
     PATIENCE_S,
     REMAINDERS_S,
@@ -40,12 +44,15 @@ from solver.result import (
     Stopwatch,
     Termination,
     TooLargeError,
+    with_bound,
     with_gap,
     within_loop_limit,
 )
+from solver.search.drawn import drawn
 from solver.search.mapper import DIVISORS, EVERYTHING, SCOPES, SearchScope, map_by_bounds
 from solver.search.orders import map_orders
 from solver.search.shared import ALONE, Partner
+from solver.search.stopping import Stop
 from solver.search.trivial import trivial_bound
 from solver.simplest import simplified
 from solver.sparse_search import judged, map_sparse_by_bounds, searchable, without_zeros
@@ -65,12 +72,17 @@ NOT_NEEDED = "not used: bounds needed no help"
 UNSEARCHED = (Termination.MEMORY_LIMIT, Termination.CHOICES, Termination.LOOP_LIMIT)
 """How searches by bounds end that leave something to CP-SAT alone."""
 
+FIRST_S = 0.5
+"""Processor seconds in which a first mapping is looked for once time is over."""
+
 WITHOUT_MAPPING = (Termination.MEMORY_LIMIT, Termination.CHOICES, Termination.REMAINDER_LIMIT)
 """How searches by bounds end that have not looked at all mappings, though there was time."""
 
 
 SPARSE, ORDERS = "sparse data", "orders of memories"
 """The routes of questions about sparse data, and about memories in any order; others are the engines."""
+
+EVERY_ROUTE = (SPARSE, ORDERS, BOUNDS, AUTO, CP_SAT)
 
 # ------------------------------------------------------------------------- what is asked
 
@@ -452,6 +464,100 @@ def _by_cp_sat(question: EinsumQuestion, state: State) -> State:
     return state.told(answer, is_formulated=True)
 
 
+# ------------------------------------------------------------------------ once time is over
+
+
+def first_result(mapspace: Mapspace, options: Options, stop: Stop, known: Result | None = None) -> Result:
+    """Return a mapping that takes milliseconds to find, if there is one, with a bound.
+
+    Parameters
+    ----------
+    mapspace, options
+        See `map_einsum`.
+    stop
+        When not to look any further.
+    known
+        The result of a search without a mapping; none: it did not begin.
+
+    Returns
+    -------
+    Result
+        FEASIBLE, or `known` where no mapping is found.
+    """
+    objectives = options.objectives_for(mapspace)
+    known = known or _unsearched(mapspace, objectives)
+    found, ordered = _drawn(mapspace, objectives[0], options.seed, stop)
+    if found is None:
+        return known
+    value, perfect = found.evaluation.value(objectives[0]), known.perfect_factors
+    if perfect is not None and found.mapping.divides(mapspace.problem.bound):
+        least = None if perfect.bound is None else min(perfect.bound, value)
+        perfect = Narrower(Status.FEASIBLE, value, least)
+    mapped = replace(
+        known,
+        status=Status.FEASIBLE,
+        value=value,
+        bound=None if known.bound is None else min(known.bound, value),
+        mapping=found.mapping,
+        evaluation=found.evaluation,
+        perfect_factors=perfect,
+        mapspace=ordered,
+    )
+    is_best = mapped.bound == value
+    return with_bound(mapped, value) if is_best else with_gap(mapped, options.gap)
+
+
+def _unsearched(mapspace: Mapspace, objectives: tuple[str, ...]) -> Result:
+    """The result of a search that did not begin."""
+    is_sparse = mapspace.sparsity is not None
+    bound = 0 if is_sparse else trivial_bound(mapspace, objectives[0])
+    units = mapspace.architecture.units_per_pj * (FIXED_POINT if is_sparse else 1)
+    return Result(Status.UNKNOWN, Termination.INTERRUPTED, objectives, units, bound=bound)
+
+
+def _drawn(
+    mapspace: Mapspace, objective: str, seed: int, stop: Stop
+) -> tuple[Priced | None, Mapspace | None]:
+    """A mapping, and the mapspace of its order where memories may lie in any."""
+    if mapspace.sparsity is not None:
+        dense = drawn(without_zeros(mapspace), objective, seed, stop)
+        return None if dense is None else judged(mapspace, dense.mapping), None
+    if not mapspace.free_order:
+        return drawn(mapspace, objective, seed, stop), None
+    hardware = in_hardware_order(mapspace)
+    found = drawn(hardware, objective, seed, stop)
+    if found is None:
+        return None, None
+    ordered, mapping = rearranged(mapspace, hardware, found.mapping)
+    return Priced(mapping, evaluate_in(ordered, mapping)), ordered
+
+
+class Late:
+    """Says when to end once `stop` answers True: some processor time later."""
+
+    def __init__(self, stop: Stop, seconds: float = FIRST_S) -> None:
+        self._stop, self._seconds = stop, seconds
+        self._since: float | None = None
+
+    def __call__(self) -> bool:
+        """Whether to end."""
+        if self._since is None and self._stop():
+            self._since = time.process_time()
+        return self._since is not None and time.process_time() - self._since > self._seconds
+
+
+def _first(question: EinsumQuestion, state: State) -> State:
+    """Take a mapping that takes milliseconds to find."""
+    answer = first_result(question.mapspace, question.options, Late(lambda: True), state.answer)
+    return replace(state, answer=answer)
+
+
+def _is_unknown(_: EinsumQuestion, state: State) -> bool:
+    """Whether there is no mapping so far, though there may be one."""
+    answer = state.answer
+    return answer.status is Status.UNKNOWN and answer.termination is not Termination.LOOP_LIMIT
+
+
 # ---------------------------------------------------------------------------- the table
 
 
@@ -483,6 +589,7 @@ STAGES = (
     Stage("all mappings", CP_SAT, (CP_SAT,), _by_cp_sat),
     Stage("reasons", CP_SAT, (SPARSE, BOUNDS, AUTO, CP_SAT), reasons, (), is_due=is_infeasible),
     Stage("simple mapping", MODEL, (AUTO, CP_SAT), _simplest, (), is_due=_is_formulated),
+    Stage("first mapping", HEURISTIC, EVERY_ROUTE, _first, (), is_due=_is_unknown),
 )
 """The stages of a search for the best mapping of an Einsum, in order."""
 

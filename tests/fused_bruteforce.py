@@ -113,20 +113,31 @@ def trees(cascade: Cascade, once_per_rank: bool = False, ragged: bool = False) -
             check_tree(cascade, mapping)
         except FusedMappingError:
             continue
-        if not any(map(_moves_a_window, cascade.einsums, mapping.paths)):
+        by_place = any(not rule_of(own.mapspace.counting).by_order for own in cascade.einsums)
+        if not (by_place and any(_slides(cascade, path) for path in mapping.paths)):
             yield mapping
 
 
-def _moves_a_window(einsum: CascadeEinsum, path: LeafPath) -> bool:
-    """Whether a shared loop moves a window, and words are counted by places alone."""
-    bound, moving = einsum.problem.bound, set[str]()
-    for space in einsum.problem.dataspaces:
-        ranks = [[term for term in terms if bound[term.dim] > 1] for terms in space.ranks]
-        dims = [term.dim for terms in ranks for term in terms]
-        moving |= {term.dim for terms in ranks for term in terms if len(terms) > 1 or term.coefficient != 1}
-        moving |= {dim for dim in dims if dims.count(dim) > 1}
-    by_place = not rule_of(einsum.mapspace.counting).by_order
-    return by_place and any(loop.dim(einsum.name) in moving for loop in path.loops)
+def _slides(cascade: Cascade, path: LeafPath) -> bool:
+    """Whether a shared loop moves a window of what Einsums below it hand over."""
+    return any(_moves_a_window(cascade, loop, path.leaf.einsum) for loop in path.loops)
+
+
+def _moves_a_window(cascade: Cascade, loop: SharedLoop, name: str) -> bool:
+    """Whether a loop moves a window of what an Einsum hands over to others below it, or gets from them."""
+    below = [einsum for einsum in cascade.einsums if einsum.name in dict(loop.dims)]
+    written = {tensor for einsum in below for tensor in einsum.written}
+    read = {own.tensor for einsum in below for own in einsum.accesses if own.tensor not in einsum.written}
+    einsum, dim = next(own for own in below if own.name == name), loop.dim(name)
+    for access in (own for own in einsum.accesses if own.tensor in written & read):
+        ranks = [
+            {term.dim: term.coefficient for term in terms if einsum.problem.bound[term.dim] > 1}
+            for terms in einsum.space(access.dataspace).ranks
+        ]
+        moving = [own for own in ranks if dim in own]
+        if len(moving) > 1 or any(len(own) > 1 or abs(own[dim]) > 1 for own in moving):
+            return True
+    return False
 
 
 @dataclass

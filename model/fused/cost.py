@@ -42,7 +42,13 @@ from model.cost.traffic import (
 from model.counting import EXACT, Counting, CountingRule, Loops, Touched, rule_of
 from model.counting.words import tile_words
 from model.fused.cascade import Cascade, CascadeEinsum
-from model.fused.check import FusedMappingError, check_fused, check_held_spread, check_spread
+from model.fused.check import (
+    FusedMappingError,
+    check_fused,
+    check_held_spread,
+    check_spread,
+    handed_over,
+)
 from model.fused.mapping import FusedMapping, Held
 from model.fused.nests import Seen, VisitKind, visit_kinds
 from model.fused.report import EinsumCost, FusedEvaluation, MemoryCost, RoomTaken
@@ -111,13 +117,13 @@ def evaluate_fused(
 
 
 def _check_windows(cascade: Cascade, mapping: FusedMapping, rule: CountingRule) -> None:
-    """Check that no shared loop moves a window: what stays of it from visit to visit is not counted."""
-    for path in mapping.paths:
-        windows = window_dims(cascade.einsums[cascade.place(path.leaf.einsum)])
-        for loop in (own for own in path.loops if own.dim(path.leaf.einsum) in windows):
-            name = f"`{loop.dim(path.leaf.einsum)}` of `{path.leaf.einsum}`"
-            text = f"{rule.title} does not count shared loops that move windows, as {name} does"
-            raise FusedMappingError(text, loop)
+    """Check that no shared loop slides a window of what is handed over below it."""
+    for path, loop in ((own, loop) for own in mapping.paths for loop in own.loops):
+        einsum = cascade.einsums[cascade.place(path.leaf.einsum)]
+        handed = handed_over(cascade, [cascade.place(name) for name, _ in loop.dims])
+        if (dim := loop.dim(einsum.name)) in window_dims(einsum, handed):
+            text = f"{rule.title} does not count shared loops that slide windows of what is handed over"
+            raise FusedMappingError(f"{text}, as `{dim}` of `{einsum.name}` does", loop)
 
 
 def _room_violations(cascade: Cascade, room: RoomTaken) -> Iterator[Violation]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -170,11 +170,11 @@ def multi_term_dims(einsum: CascadeEinsum, dataspace: str) -> frozenset[str]:
     return frozenset(joint | {dim for dim in every if every.count(dim) > 1})
 
 
-def window_dims(einsum: CascadeEinsum) -> frozenset[str]:
-    """Return the dimensions that move a window of some dataspace, by more than one tile after the other."""
+def window_dims(einsum: CascadeEinsum, tensors: Collection[str]) -> frozenset[str]:
+    """Return the dimensions that move a window of some tensors, by more than one tile after the other."""
     bound = einsum.problem.bound
     found: set[str] = set()
-    for space in einsum.problem.dataspaces:
+    for space in (einsum.space(own.dataspace) for own in einsum.accesses if own.tensor in tensors):
         ranks = [[term for term in terms if bound[term.dim] > 1] for terms in space.ranks]
         every = [term.dim for terms in ranks for term in terms]
         found.update(dim for terms in ranks if len(terms) > 1 for dim in (term.dim for term in terms))

@@ -28,7 +28,7 @@ WHOLE_WINDOWS = (
     "its instances"
 )
 HELD_OUTSIDE = "above shared loops, only {memory} holds tiles; below them, memories lie in any order"
-UNMOVED_WINDOWS = "shared loops move no windows"
+UNMOVED_WINDOWS = "shared loops slide no windows of tensors that are passed on"
 UNLIKE_ROOM = "{memories} stores nothing for several Einsums, as its size differs between them"
 COPIES_INSIDE = "tensors with copies are stored below all loops that their Einsums share"
 
@@ -150,7 +150,7 @@ def restrictions(space: FusionSpace) -> Iterator[str]:
         yield EVEN_NESTS.format(memories=listing(even))
     if space.limits.max_loops != 0 and any(einsum.mapspace.free_order for einsum in space.einsums):
         yield HELD_OUTSIDE.format(memory=listing([space.memory.name]))
-    if any(space.unlooped):
+    if space.passes_windows:
         yield UNMOVED_WINDOWS
     if space.stores.unlike:
         names = (space.stores.levels[number].name for number in sorted(space.stores.unlike))

@@ -304,17 +304,28 @@ class FusionSpace:
             return
         for dims in loop_choices(self.cascade, range(start, end)):
             chosen = tuple(dims[einsum.name] for einsum in members)
-            if any(dim in own for dim, own in zip(chosen, self.unlooped[start:end], strict=True)):
+            if any(dim in self._windows(start, end, j) for j, dim in enumerate(chosen, start)):
                 continue
             slides = not self._is_plain(start, end, chosen)
             if not any(_is_joint(einsum, dim, slides) for einsum, dim in zip(members, chosen, strict=True)):
                 yield chosen
 
-    @cached_property
-    def unlooped(self) -> tuple[frozenset[str], ...]:
-        """Per Einsum, dimensions of windows, which no shared loop moves if places alone decide what stays."""
-        none = frozenset[str]()
-        return tuple(none if e.mapspace.counting_rule.by_order else window_dims(e) for e in self.einsums)
+    @remembered
+    def _windows(self, start: int, end: int, place: int) -> frozenset[str]:
+        """Dimensions of an Einsum that no shared loop of a body runs over, if places decide what stays.
+
+        They slide windows of what is handed over in the body.
+        """
+        einsum = self.einsums[place]
+        if einsum.mapspace.counting_rule.by_order:
+            return frozenset()
+        return window_dims(einsum, handed_over(self.cascade, range(start, end)))
+
+    @property
+    def passes_windows(self) -> bool:
+        """Whether shared loops leave out dimensions of windows of what Einsums hand over."""
+        every = range(len(self.einsums))
+        return any(self._windows(0, len(self.einsums), place) for place in every)
 
     @remembered
     def sliding(self, start: int, end: int) -> frozenset[int]:

@@ -18,7 +18,7 @@ from solver.explain import Verdict, diagnose, explain_infeasible, explain_sparse
 from solver.explain.explanation import DEFAULT_TIME_LIMIT_S, NOT_FOUND
 from solver.formulation.requirements import constraints_of
 from solver.network.cache import ResultCache
-from solver.network.executors import Executor, Serial
+from solver.network.executors import Executor, Report, Serial
 from solver.network.tasks import Task, by_position, plan
 from solver.result import (
     Lever,
@@ -33,6 +33,7 @@ from solver.result import (
     StopCallback,
     Termination,
 )
+from solver.stages import Late, first_result
 
 Origin = Literal["searched", "identical", "cached", "copy", "no room"]
 
@@ -210,10 +211,11 @@ class Run:
 def map_network(network: Network, options: Options = Options(), run: Run = Run()) -> NetworkResult:
     """Map each layer of a network to its optimum; layers that differ only in names are searched once.
 
-    The time limit holds for each search with its reasons. Layers whose search did not begin before a stop are
-    left out of the result. INFEASIBLE layers have reasons, of identical ones the first.
+    The time limit holds for each search with its reasons. Layers whose search did not begin before a stop
+    have a first mapping, which was found before all searches. INFEASIBLE layers have reasons, of identical
+    ones the first.
     """
-    return explained(map_networks([network], options, run), options, run)[0]
+    return explained(map_networks([network], options, run, begins_all=True), options, run)[0]
 
 
 def explained(results: Sequence[NetworkResult], options: Options, run: Run) -> tuple[NetworkResult, ...]:
@@ -230,9 +232,13 @@ def explained(results: Sequence[NetworkResult], options: Options, run: Run) -> t
 
 
 def map_networks(
-    networks: Sequence[Network], options: Options = Options(), run: Run = Run()
+    networks: Sequence[Network], options: Options = Options(), run: Run = Run(), *, begins_all: bool = False
 ) -> tuple[NetworkResult, ...]:
-    """Map several networks as `map_network` does, identical layers once for all; without reasons."""
+    """Map several networks as `map_network` does, identical layers once for all; without reasons.
+
+    Layers whose search did not begin before a stop are left out of the results, unless a run `begins_all`
+    with a first mapping.
+    """
     start = time.monotonic()
     cache = run.cache
     work = plan(networks, options)
@@ -247,16 +253,31 @@ def map_networks(
         if run.on_progress is not None:
             run.on_progress(NetworkProgress(len(known), len(work.tasks), task.layer, progress))
 
+    first = _first_results(pending, options, run.should_stop, report) if begins_all else {}
     for task, result in run.executor.run(pending, options, report, run.should_stop):
         known[task.key] = result
         if cache is not None:
             cache.keep(task.key, result)
+    known = first | known
     seconds = time.monotonic() - start
     answers = _Answers(known, frozenset(kept), options)
     return tuple(
         NetworkResult(network, tuple(answers.layers(network, keys)), seconds)
         for network, keys in zip(networks, work.keys, strict=True)
     )
+
+
+def _first_results(
+    tasks: Sequence[Task], options: Options, should_stop: StopCallback, report: Report
+) -> dict[str, Result]:
+    """What tasks come to without a search, by key: so all have a mapping once a run is to stop."""
+    found, stop = dict[str, Result](), Late(should_stop)
+    for task in tasks:
+        if stop():
+            break
+        report(task, Progress(Phase.FIRST, 0.0, options.objectives_for(task.mapspace)[0]))
+        found[task.key] = first_result(task.mapspace, options, stop)
+    return found
 
 
 class _Answers:
@@ -277,7 +298,9 @@ class _Answers:
             elif key is None:
                 yield LayerResult(layer, None, "copy")
             elif key in self._first:
-                yield from self._identical(network, layer, key)
+                other, first = self._first[key]
+                name = first.name if other is network else f"{first.name} of {other.name}"
+                yield LayerResult(layer, self._result(key, layer), "identical", name)
             elif key in self._known:
                 self._first[key] = network, layer
                 origin: Origin = "cached" if key in self._kept else "searched"
@@ -293,13 +316,6 @@ class _Answers:
             mapspace.architecture.units_per_pj,
             reasons=tuple(_reason(overfull) for overfull in layer.overfull),
         )
-
-    def _identical(self, network: Network, layer: Layer, key: str) -> Iterator[LayerResult]:
-        """Yield the result of a layer that repeats an earlier one, unless an interrupt cut it short."""
-        other, first = self._first[key]
-        if self._known[key].termination is not Termination.INTERRUPTED:
-            name = first.name if other is network else f"{first.name} of {other.name}"
-            yield LayerResult(layer, self._result(key, layer), "identical", name)
 
     def _result(self, key: str, layer: Layer) -> Result:
         """Return a result in the layer's own names, priced once for all layers that have the same ones."""

@@ -59,7 +59,7 @@ def floor_of_choice(
             floors = _Floors(frame, Charges(space, mask, {}), every, mapspace, unrolling, ordered)
             own = floors.cycles(steps, timed)
             cycles = min(cycles, float(own.min()))
-            energy = min(energy, floors.least_energy(own, steps))
+            energy = min(energy, float(floors.energies(own, steps).min()))
     return energy, cycles
 
 

@@ -14,7 +14,7 @@ import numpy as np
 from model.architecture import StorageLevel
 from model.cost import evaluate_in
 from model.counting import EXACT
-from model.extents import Extents
+from model.extents import PERFECT, Extents
 from model.mapspace import FactorRule, Mapspace
 from solver.heuristics.interface import Budget, BudgetSpent, MapperError
 from solver.heuristics.pricing import Pricing
@@ -30,8 +30,14 @@ TOGETHER, ONE_BY_ONE = 64, 4
 
 
 def drawn(mapspace: Mapspace, objective: str, seed: int, stop: Stop) -> Priced | None:
-    """A valid mapping without remainders, if it is found at once."""
-    mapspace = replace(mapspace, free_order=frozenset())
+    """A valid mapping, if it is found at once; without remainders if there is such a one."""
+    own = replace(mapspace, free_order=frozenset())
+    found = _drawn(replace(own, factors=PERFECT), objective, seed, stop)
+    return found if found is not None or own.factors == PERFECT else _drawn(own, objective, seed, stop)
+
+
+def _drawn(mapspace: Mapspace, objective: str, seed: int, stop: Stop) -> Priced | None:
+    """The best of a few random mappings, if any is valid."""
     with suppress(MapperError):
         pricing = Pricing(_priced_together(mapspace), (objective,), Budget(None), seed, stop)
         with suppress(BudgetSpent):
@@ -52,8 +58,9 @@ def _priced_together(mapspace: Mapspace) -> Mapspace:
 def _draw(pricing: Pricing, stop: Stop) -> None:
     """Price random mappings until one fits."""
     random = np.random.default_rng(pricing.seed)
+    is_fast = pricing.batched and pricing.mapspace.factors == PERFECT
     for sampler in _samplers(pricing.mapspace, stop):
-        pricing.price_batch(sampler.draw(random, TOGETHER if pricing.batched else ONE_BY_ONE))
+        pricing.price_batch(sampler.draw(random, TOGETHER if is_fast else ONE_BY_ONE))
         if pricing.best is not None:
             return
 

@@ -4,12 +4,15 @@ from dataclasses import replace
 from fractions import Fraction
 from functools import cache
 from pathlib import Path
+from random import Random
 
 import pytest
 
 from model.architecture import AccessEnergy, Architecture, Compute, Node, Port, StorageLevel
 from model.counting import TIMELOOP
 from model.extents import ANY
+from model.mapspace import FactorRule
+from model.sparse import evaluate_totals
 from model.sparsity import Sparsity
 from solver import pareto, stages
 from solver.explain import Diagnosis, Verdict, diagnose, explain_infeasible
@@ -22,9 +25,12 @@ from solver.search.mapper import SharedSearch
 from solver.search.priced import Priced
 from solver.stages import map_einsum
 from tests.mapspaces import free_mapspace, matmul
+from tests.orders import small_orders
+from tests.random_sparsity import random_sparse_mapspace
 from tests.slow import few
 from tests.solver.explain.enumeration import allows_a_mapping, some_mapspaces
 from tests.solver.explain.row import mapspace_of
+from tests.strategies import random_mapspaces_with_places, random_mapspaces_with_remainders
 
 SPACES = 42
 ENERGY = Options(objectives=("energy",))
@@ -325,9 +331,9 @@ def test_without_a_time_limit_surveys_go_on(time_limit_s):
 
 def test_a_stop_and_the_time_limit_are_heard(impatient):
     result = map_einsum(mapspace_of(), ENERGY, should_stop=lambda: True)
-    assert (result.status, result.termination) == (Status.UNKNOWN, Termination.INTERRUPTED)
+    assert (result.status, result.termination) == (Status.FEASIBLE, Termination.INTERRUPTED)
     hurried = map_einsum(mapspace_of(), Options(time_limit_s=0.0))
-    assert (hurried.status, hurried.termination) == (Status.UNKNOWN, Termination.TIME_LIMIT)
+    assert (hurried.status, hurried.termination) == (Status.FEASIBLE, Termination.TIME_LIMIT)
     stopped = pareto_front(mapspace_of(), should_stop=lambda: True)
     assert (stopped.status, stopped.termination) == (Status.UNKNOWN, Termination.INTERRUPTED)
     assert stopped.open_ranges
@@ -388,3 +394,41 @@ REFUSED += [
 def test_what_only_the_cost_model_knows_is_refused(search, words):
     with pytest.raises(ValueError, match=words):
         search(replace(mapspace_of(), **UNSEARCHED[words]))
+
+
+def of_all_kinds():
+    """Mapspaces of each route, with remainders, places of memories, and sparse data."""
+    yield from random_mapspaces_with_remainders(7, 3, 100)
+    yield from random_mapspaces_with_places(7, 2, 100)
+    yield from (random_sparse_mapspace(seed, 300) for seed in (3, 4, 5))
+    yield from (small_orders(Random(seed), 100) for seed in range(2))
+
+
+def test_once_time_is_over_there_is_a_mapping_that_is_drawn():
+    for mapspace in of_all_kinds():
+        best = map_einsum(mapspace, ENERGY, reasons=False)
+        for late in (
+            map_einsum(mapspace, ENERGY, should_stop=lambda: True),
+            stages.first_result(mapspace, ENERGY, lambda: False),
+        ):
+            assert late.units_per_pj == best.units_per_pj
+            assert (late.mapping is None) == (best.status is Status.INFEASIBLE)
+            if late.mapping is None:
+                continue
+            cost = evaluate_totals(late.mapspace or mapspace, late.mapping)
+            assert cost.valid
+            assert (late.bound or 0) <= best.value <= late.value == cost.energy
+
+
+def test_what_is_drawn_has_remainders_where_there_is_nothing_else():
+    free = free_mapspace(matmul(5, 1, 1), *OUTERMOST_TWO)
+    rules = replace(free.temporal[0], factors=(FactorRule("M", "=", 3),))
+    ruled = replace(free, temporal=(rules, *free.temporal[1:]), factors=ANY)
+    found = stages.first_result(ruled, ENERGY, lambda: False)
+    assert found.mapping is not None
+    assert not found.mapping.divides(free.problem.bound)
+
+
+def test_what_is_drawn_is_within_the_limit_on_loops():
+    mapspace = replace(mapspace_of(), max_temporal_loops=0)
+    assert stages.first_result(mapspace, ENERGY, lambda: False).mapping is None

@@ -99,10 +99,10 @@ class PathReader:
                 continue
             tile = self._tile(step, seen)
             space = self.problem.dataspace(tile.dataspace)
-            below, slides = place, False
+            below, is_slid = place, False
             if not tile.is_home:
-                below, slides = _lowered(steps, place, space, self._moving(steps[:place]))
-            if not slides and _is_slid_above(loops, below, space):
+                below, is_slid = _lowered(steps, place, space, self._moving(steps[:place]))
+            if not is_slid and _is_slid_above(loops, below, space):
                 message = f"nothing of `{tile.tensor}` stays while the loop above its tile slides it"
                 hint = "put the tile above that loop"
                 raise SpecError(f"{message}: not modelled", tile.span, hint=hint)
@@ -301,7 +301,7 @@ def _lowered(steps: Sequence[Step], place: int, space: Dataspace, fixed: frozens
         if dim not in space.dims or dim in fixed:
             break
         below = position
-        if _slides(space, dim):
+        if slides(space, dim):
             return below, True
     return below, False
 
@@ -310,10 +310,10 @@ def _is_slid_above(loops: Mapping[int, PlacedLoop], below: int, space: Dataspace
     """Whether the innermost loop with several trips outside of a tile slides it."""
     above = (loops[place] for place in range(below, -1, -1) if place in loops)
     loop = next((own for own in above if own.trips > 1 and own.fanout is None), None)
-    return loop is not None and _slides(space, loop.dim)
+    return loop is not None and slides(space, loop.dim)
 
 
-def _slides(space: Dataspace, dim: str) -> bool:
+def slides(space: Dataspace, dim: str) -> bool:
     """Whether a dimension indexes a dataspace together with others, as in `p + r`."""
     terms = next((terms for terms in space.ranks if dim in [term.dim for term in terms]), ())
     return len(terms) > 1
@@ -494,7 +494,7 @@ def ordered_dims(mapspace: Mapspace) -> frozenset[str]:
     problem = mapspace.problem
     by_order = mapspace.counting_rule.by_order
     return frozenset(
-        dim for dim in problem.dims if by_order or any(_slides(space, dim) for space in problem.dataspaces)
+        dim for dim in problem.dims if by_order or any(slides(space, dim) for space in problem.dataspaces)
     )
 
 
@@ -546,8 +546,8 @@ class PathWriter:
         tile = PlacedTile(dataspace, self.tensors[dataspace], memory, is_home, None)
         temporal = [i for i, (step, _) in enumerate(self.steps) if _is_temporal(step)]
         loop = self.steps[temporal[-1]][0] if temporal else None
-        slides = isinstance(loop, PlacedLoop) and _slides(self.problem.dataspace(dataspace), loop.dim)
-        if is_home or not slides:
+        is_slid = isinstance(loop, PlacedLoop) and slides(self.problem.dataspace(dataspace), loop.dim)
+        if is_home or not is_slid:
             self.steps.append((tile, group))
             return
         assert isinstance(loop, PlacedLoop)
@@ -557,6 +557,9 @@ class PathWriter:
         if tiles and any(own.dim == loop.dim for own, _ in spatial if isinstance(own, PlacedLoop)):
             message = f"a loop over `{loop.dim}` slides `{dataspace}` in `{memory}`"
             raise NotWrittenError(f"{message}, and spatial loops divide it as well")
+        if self.steps[temporal[-1]][1] is not None:
+            message = f"a shared loop over `{loop.dim}` slides `{dataspace}` in `{memory}`"
+            raise NotWrittenError(f"{message}, where AccelForge would keep what overlaps")
         self.steps[temporal[-1] :] = [*spatial, (tile, group), (loop, self.steps[temporal[-1]][1]), *tiles]
 
     def loop(self, dim: str, trips: int, fanout: str | None = None, group: int | None = None) -> None:

@@ -17,6 +17,7 @@ from model.formats.cascade.tree_nest import (
     PlacedTile,
     nest_of,
     ordered_dims,
+    slides,
     without_split_loops,
 )
 from model.fused.cascade import Access, Cascade, CascadeEinsum
@@ -178,6 +179,7 @@ class _Joining:
         held: list[Held] = []
         private: list[Placed] = []
         depth = 0
+        self._check_slid(place, shared)
         for step in self.placed[place]:
             if isinstance(step, PlacedLoop):
                 is_shared = step.fanout is None and depth < shared
@@ -209,6 +211,14 @@ class _Joining:
     def _placed_leaf(self, leaf: Leaf, path: NestPath) -> Leaf:
         self._at(leaf, path.span)
         return leaf
+
+    def _check_slid(self, place: int, shared: int) -> None:
+        """Check that no shared loop slides the tile right below it: some of it would stay."""
+        problem, loops = self.cascade.einsums[place].problem, self.temporal(place)[:shared]
+        for depth, tile in ((depth, own) for depth, own in self.tiles(place) if not own.is_home):
+            if 0 < depth <= shared and slides(problem.dataspace(tile.dataspace), loops[depth - 1].dim):
+                message = f"`{tile.tensor}` stays in part while a shared loop slides its tile: not modelled"
+                raise SpecError(message, tile.span)
 
     def _check_held(self, einsum: CascadeEinsum, tile: PlacedTile) -> None:
         on_chip = einsum.mapspace.architecture.on_chip

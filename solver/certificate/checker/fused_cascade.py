@@ -271,13 +271,13 @@ class Cascade:
     def tangled(self, start: int, end: int, dims: Numbers) -> bool:
         """Whether a loop moves a window of an output, or one that slides indexes two ranks of a tensor.
 
-        Or if it moves any window, where places alone decide what stays in a tile.
+        Or if it moves a window of what is handed over, where places alone decide what stays in a tile.
         """
-        slides = self.slides(SharedLoop(2, start, dims))
+        slides, handed = self.slides(SharedLoop(2, start, dims)), self.handed(start, end)
         for e, d in zip(self.einsums[start:end], dims, strict=True):
-            if any(own and d in e.joint[v] for v, own in enumerate(e.writes)) or (
-                e.placed and d in e.windows
-            ):
+            if any(own and d in e.joint[v] for v, own in enumerate(e.writes)):
+                return True
+            if e.placed and any(d in e.windows(v) for v, t in enumerate(e.tensors) if t in handed):
                 return True
             if slides and any(sum(d in dict(rank) for rank in ranks) > 1 for ranks in e.ranks):
                 return True

@@ -48,7 +48,7 @@ Settled = tuple[list[Claim], Any]  # claims that hold for further shared loops, 
 class Given(NamedTuple):
     """What is known of an edge besides its tiles."""
 
-    rooms: Sequence[Any]  # left of each on-chip memory
+    rooms: tuple[Any, ...]  # left of each on-chip memory
     shares: Spread = ()  # spatial loops that divide what is stored and held
     undivided: frozenset[int] = frozenset()  # like `Limits.undivided`
     fills: Rooms = ()  # words that own tiles take at the least, by number of the memory
@@ -390,7 +390,8 @@ class Edges:
 
     def loads(self, outside: Json, read: int, written: int) -> tuple[Any, Any]:
         """What words load the bandwidths of the outermost memory, if cycles count."""
-        scale = Fraction(*outside["bandwidth_scale"]) if self.counts_cycles else 0
+        up, down = outside["bandwidth_scale"] if self.counts_cycles else (0, 1)
+        scale = up if down == 1 else Fraction(up, down)  # whole numbers are looked up faster
         return read * scale, written * scale
 
     @remembered
@@ -402,7 +403,7 @@ class Edges:
         read, written = (sum(n for own, n in words if own == kind) for kind in ("read", "write"))
         moves = self.loads(einsum.space.at[0][v], read, written)
         room = einsum.tile(v, cut, shares) * einsum.space.at[einsum.home][v]["size"]
-        return Way(room, einsum.shift_energy([shift], shares), *moves, held=True)
+        return Way(room, einsum.shift_energy((shift,), shares), *moves, held=True)
 
     def together(self, j: int, cut: Cut, ways: Sequence[Way], is_open: bool = False) -> tuple[int, int]:
         """Least energy and cycles of an Einsum, given per dataspace how its tile is kept.
@@ -430,7 +431,8 @@ class Edges:
             ported.append(math.ceil(sum(loads[kind] * Fraction(*port[kind]) for kind in ("read", "write"))))
         return int(max([cycles, *ported])) + visits * int(latency)
 
-    def least(self, j: int, cut: Cut, ways: Sequence[Way], is_open: bool = False) -> tuple[int, int]:
+    @remembered
+    def least(self, j: int, cut: Cut, ways: tuple[Way, ...], is_open: bool = False) -> tuple[int, int]:
         """Least energy and cycles of an Einsum with such ways, by claims on fewer shared loops as well.
 
         These do not hold where it `is_open`: further loops may cut dimensions into unequal parts.
@@ -446,8 +448,9 @@ class Edges:
         shift = sum(way.energy for way in ways if way.held)
         return max(energy, corners[0][0] + shift), max(cycles, corners[-1][1])
 
+    @remembered
     def choices(
-        self, j: int, cut: Cut, ways: Sequence[Way], held: tuple[HeldTile, ...], given: Given
+        self, j: int, cut: Cut, ways: tuple[Way, ...], held: tuple[HeldTile, ...], given: Given
     ) -> list[tuple[int, int, int]]:
         """Energy, cycles and room of own tiles: each mapping has all three of some choice at least."""
         einsum, deep = self.cascade.einsums[j], deep_ways(ways)
@@ -563,9 +566,9 @@ class Edges:
         every, found = self.settled.get(key, []), []
         claims = [own for own in every if own[2][3].undivided <= undivided]
         for end, i in ((0, 0), (-1, 1)):
-            pairs = [((own[1] or ((inf, inf),))[end][i], own) for own in claims]
+            pairs = [((own[1] or ((inf, inf),))[end][i] - i * waits(own), own) for own in claims]
             pairs = sorted(pairs, key=lambda pair: (pair[0], len(pair[1][1]) or 1), reverse=True)
-            found.append(with_trips([own for least, own in pairs if least]))
+            found.append(with_trips([own for least, own in pairs if least > 0]))
         return found
 
     @remembered
@@ -586,17 +589,28 @@ def with_trips(claims: list[Claim]) -> Settled:
     return claims, np.array([own[2][1].trips for own in claims], np.int64)
 
 
+def waits(claim: Claim) -> int:
+    """Cycles of networks in all visits of a claim."""
+    _, _, (einsum, kind, *_) = claim
+    cycles: int = einsum.space.latency * prod(kind.trips)
+    return cycles
+
+
 def further(settled: Settled, trips: Numbers, held: Iterable[HeldTile]) -> Iterator[Claim]:
-    """Yield claims on as many trips or fewer, and no more words of held tiles read or written."""
+    """Yield claims on as many trips or fewer, and no more words of held tiles read or written.
+
+    Networks take as long again in each further visit.
+    """
     claims, every = settled
     if not claims:
         return
     moved = {v: (words, words - first) for v, words, first in held}
     for n in np.flatnonzero((np.array(trips, np.int64) % every == 0).all(axis=1)):
-        _, kind, *_ = claims[n][2]
+        most, corners, (einsum, kind, *_) = claims[n]
         less = (map(ge, moved.get(v, (0, 0)), (words, words - first)) for v, words, first in kind.held)
         if all(map(all, less)):
-            yield claims[n]
+            more = einsum.space.latency * prod(trips) - waits(claims[n])
+            yield most, tuple((energy, cycles + more) for energy, cycles in corners), claims[n][2]
 
 
 def least(problem: Posed, einsum: Einsum, kind: Kind, refute: Refute, **claimed: int | float) -> Any:
@@ -625,7 +639,10 @@ def least(problem: Posed, einsum: Einsum, kind: Kind, refute: Refute, **claimed:
 def least_of_cuts(
     problem: Posed, einsum: Einsum, kind: Kind, refute: Refute, claimed: Mapping[str, int | float]
 ) -> Any:
-    """What is left of a claim for each way to cut, by tables and then by a query; 0 if there are many."""
+    """What is left of a claim for each way to cut, by tables and then by a query; 0 if there are many.
+
+    What networks take longer in further visits does not count.
+    """
     cuts = [*vectors(kind.bounds)] if prod(map(len, map(divisors, kind.bounds))) <= MOST_CUTS else []
     (key, found), pairs = *claimed.items(), [*zip(kind.bounds, kind.trips, strict=True)]
     for cut in cuts:
@@ -633,6 +650,7 @@ def least_of_cuts(
         trips = tuple(n * count for (_, n), count in zip(pairs, cut, strict=True))
         own = kind._replace(bounds=bounds, trips=trips)
         space = Visits(einsum, own, problem(own))
+        space.latency //= prod(cut)
         less = floor(space, found, inf) if key == "energy" else floor(space, inf, found)
         if less < found and not excludes(space, Query(**{QUERIED[key]: found - 1}), refute):
             found = less

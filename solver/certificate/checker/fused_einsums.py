@@ -101,16 +101,12 @@ class Einsum:
         self.stay = [v for v, may in enumerate(self.may_keep) if may]
         self.whole = tuple(((n, 1),) for n in self.bounds)
 
-    @cached_property
-    def windows(self) -> frozenset[int]:
-        """Dimensions that move a window of some dataspace, if it has several tiles."""
-        found: set[int] = set()
-        for ranks in self.ranks:
-            moving = [[(d, c) for d, c in rank if self.bounds[d] > 1] for rank in ranks]
-            every = [d for rank in moving for d, _ in rank]
-            found |= {d for rank in moving for d, c in rank if len(rank) > 1 or abs(c) > 1}
-            found |= {d for d in every if every.count(d) > 1}
-        return frozenset(found)
+    def windows(self, v: int) -> set[int]:
+        """Dimensions that move a window of a dataspace, if it has several tiles."""
+        moving = [[(d, c) for d, c in rank if self.bounds[d] > 1] for rank in self.ranks[v]]
+        every = [d for rank in moving for d, _ in rank]
+        found = {d for rank in moving for d, c in rank if len(rank) > 1 or abs(c) > 1}
+        return found | {d for d in every if every.count(d) > 1}
 
     @property
     def times(self) -> int:
@@ -197,6 +193,7 @@ class Einsum:
             if {*own} & {first, *others} and not {*own} & outer:
                 yield (first, *(p for p in own if p > first and p not in others))
 
+    @remembered
     def outside(self, level: int) -> dict[int, tuple[int, tuple[int, int]]]:
         """Fanouts outside of a memory that have several children, by number: node, mesh."""
         fans = {n: p for n, p in enumerate(self.space.fans) if p < self.levels[level - 1][0]}
@@ -514,7 +511,8 @@ class Einsum:
         for p in sorted(p for p in self.tolled if p < self.home):
             yield p, *self.space.at[p][v]["toll"]
 
-    def shift_energy(self, held: Iterable[HeldTile], shares: Spread = ()) -> int:
+    @remembered
+    def shift_energy(self, held: tuple[HeldTile, ...], shares: Spread = ()) -> int:
         """Energy of the words of held tiles; at the least where it is open how fanouts divide them."""
         total = 0
         for access, words in chain(*(self.shifted(own, shares).items() for own in held)):

@@ -370,7 +370,7 @@ class Paths(Bodies):
             return
         given = given._replace(fills=fills)
         tiles = tuple(einsum.held(v, above, given.shares) for v, (_, above) in spots.items())
-        options = self.edges.choices(j, cut, ways, tiles, given)
+        options = self.edges.choices(j, cut, tuple(ways), tiles, given)
         edge = j, cut, tuple(ways), tiles, given.rooms[0] - held_words(rooms), fills
         yield from self.priced(label._replace(path=(label.path, edge)), rooms, waiting, einsum, options)
 
@@ -396,9 +396,10 @@ class Paths(Bodies):
         home, *others = self.unwaiting(label)
         return bool(min(home - held_words(label.rooms), *others, home) >= 0)
 
-    def unwaiting(self, label: Label) -> list[Any]:
+    def unwaiting(self, label: Label) -> tuple[Any, ...]:
         """Room of each on-chip memory but for what waits there."""
-        return [self.cascade.room(n) - self.waiting(label, n) for n, _ in enumerate(self.cascade.rooms, 1)]
+        rooms = range(1, len(self.cascade.rooms) + 1)
+        return tuple(self.cascade.room(n) - self.waiting(label, n) for n in rooms)
 
     def waiting(self, label: Label, memory: int) -> int:
         """Words of an on-chip memory that wait."""

@@ -89,10 +89,10 @@ class Bounds:
         levels = self.masked.frame.space.levels
         if not self.goal.counts_cycles and not any(level.energy.leak_per_cycle for level in levels):
             return ()
-        loads = (self._least_load(r) for r in range(len(self.masked.frame.space.resources)))
         # Nothing but loads tells apart the many mappings whose arithmetic takes as long.
-        share = 0.0 if self.goal.objective == "latency" else BUSY
-        return tuple(r for r, load in enumerate(loads) if load >= share * self.steps or r in self.overloaded)
+        least = self.steps * (0.0 if self.goal.objective == "latency" else BUSY)
+        resources = range(len(self.masked.frame.space.resources))
+        return tuple(r for r in resources if r in self.overloaded or self._least_load(r) >= least)
 
     def _least_load(self, resource: int) -> float:
         small = self.masked.frame.space.lattice.size <= FEW_TILES

@@ -10,14 +10,14 @@ from functools import cached_property, partial, reduce
 import numpy as np
 
 from model.mapspace import Mapspace
-from solver.search.arrays import TOGETHER, WITHIN_64_BITS, BoolArray, FloatArray, minimal_rows
+from solver.search.arrays import TOGETHER, WITHIN_64_BITS, BoolArray, FloatArray, IntArray, minimal_rows
 from solver.search.goal import Goal
 from solver.search.path.bounds import Bounds
 from solver.search.path.charges import ENERGY, MOST_GRAINS, Charge, Charges, Price
 from solver.search.path.frame import TileFrame
 from solver.search.path.inside import Inside, price_of
 from solver.search.path.masked import Masked, fewest_steps
-from solver.search.path.unrolled import Unrolled
+from solver.search.path.unrolled import InCells, Unrolled
 from solver.search.space.keep_masks import Chain
 from solver.search.space.search_space import GRAINS, SearchSpace
 from solver.search.stopping import Stop, Stopped, heeding
@@ -31,6 +31,9 @@ NEAR = 1 + 1e-11
 
 MOST_NEAR = 1 << 10
 """... if there are no more of them."""
+
+FEW_CHOICES = 1 << 10
+"""Spatial choices that are all looked at; of more, cells of similar ones come first."""
 
 
 def cost_floors(mapspace: Mapspace, stop: Stop, timed: bool = True) -> tuple[int, int]:
@@ -67,22 +70,73 @@ def _least_costs(space: SearchSpace, timed: bool) -> tuple[int, int]:
     # Visits have other numbers of tiles: none of these rules any choice out.
     grid = np.meshgrid(*(np.arange(len(stage.places)) for stage in space.stages), indexing="ij")
     every = InVisits(frame, tuple(own.ravel() for own in grid), choices)
-    steps, energies, cycles = fewest_steps(every), [], [math.inf]
-    for mask in heeding(space.stop, space.keep_masks):
-        floors = MaskFloors(frame, Charges(space, mask, known), every)
-        own = floors.cycles(steps, timed)
-        cycles.append(float(own.min()))
-        energies.append((floors.least_energy(own, steps), floors, own))
-    least = min((own for own, _, _ in energies), default=math.inf), min(cycles)
-    if not all(map(math.isfinite, least)):
-        return 0, 0
-    near = [(floors, own) for energy, floors, own in energies if energy <= least[0] * NEAR]
-    finely = min(floors.least_energy_finely(own, steps, least[0] * NEAR) for floors, own in near)
-    return max(math.ceil(least[0]), finely), math.ceil(least[1])
+    charges = [Charges(space, mask, known) for mask in heeding(space.stop, space.keep_masks)]
+    if choices > FEW_CHOICES and not frame.divides:
+        every = _promising(every, charges, timed)
+    return _FloorsOfMasks(every, charges, timed).least
+
+
+def _promising(every: InVisits, charges: Sequence[Charges], timed: bool) -> InVisits:
+    """The choices that may have the least energy or cycles: the others are in cells that cost more."""
+    cells = InCells.of(every.frame)
+    bounds, cell = _FloorsOfMasks(cells, charges, timed), cells.rows_of(every)
+    able = np.isin(np.arange(len(cells)), [bounds.energies.argmin(), bounds.cycles.argmin()])
+    least = _FloorsOfMasks(every[np.flatnonzero(able[cell])], charges, timed)
+    able |= bounds.energies <= least.energies.min() * NEAR
+    able |= bounds.cycles < least.cycles.min()
+    return every[np.flatnonzero(able[cell])]
+
+
+@dataclass(frozen=True)
+class _FloorsOfMasks:
+    """The least of all keep masks, by spatial choice."""
+
+    every: Unrolled
+    charges: Sequence[Charges]
+    timed: bool
+
+    @cached_property
+    def _of_each(self) -> list[tuple[FloatArray, FloatArray, MaskFloors]]:
+        """By mask, energies and cycles; infinite for choices that are not allowed."""
+        every, steps = self.every, fewest_steps(self.every)
+        found = []
+        for own in self.charges:
+            floors = MaskFloors(every.frame, own, every)
+            cycles = floors.cycles(steps, self.timed)
+            found.append((floors.energies(cycles, steps), cycles, floors))
+        return found
+
+    @cached_property
+    def energies(self) -> FloatArray:
+        """Energy units, by choice."""
+        none = np.full(len(self.every), math.inf)
+        return reduce(np.minimum, (own for own, _, _ in self._of_each), none)
+
+    @cached_property
+    def cycles(self) -> FloatArray:
+        """Cycles, by choice."""
+        none = np.full(len(self.every), math.inf)
+        return reduce(np.minimum, (own for _, own, _ in self._of_each), none)
+
+    @property
+    def least(self) -> tuple[int, int]:
+        """Energy units and cycles of all choices; 0 if there is none."""
+        energy, cycles = float(self.energies.min()), float(self.cycles.min())
+        if not (math.isfinite(energy) and math.isfinite(cycles)):
+            return 0, 0
+        steps, most = fewest_steps(self.every), energy * NEAR
+        near = [(floors, own) for energies, own, floors in self._of_each if energies.min() <= most]
+        finely = min(floors.least_energy_finely(own, steps, most) for floors, own in near)
+        return max(math.ceil(energy), finely), math.ceil(cycles)
 
 
 class InVisits(Unrolled):
     """Spatial choices of visits that have any extents: these do not tell what the last child has to do."""
+
+    def __getitem__(self, rows: IntArray) -> InVisits:
+        """Some of the rows."""
+        members = tuple(own[rows] for own in self.members)
+        return InVisits(self.frame, members, len(members[0]))
 
     def _nesting(self, last: int) -> Iterator[int]:
         del last
@@ -112,10 +166,10 @@ class MaskFloors:
         loads = (self._bounds.loads((r,), self._words(Price(0.0, ((r, 1.0),)))) for r in resources)
         return self._bounds.cycles(reduce(np.maximum, loads, np.zeros(len(self.every))), steps)
 
-    def least_energy(self, cycles: FloatArray, steps: FloatArray) -> float:
+    def energies(self, cycles: FloatArray, steps: FloatArray) -> FloatArray:
         """Energy units, given cycles, and those of the arithmetic; infinite where nothing is possible."""
         energies = self.charges.whole(self._energies(cycles, steps))
-        return float(energies.min(where=np.isfinite(cycles), initial=math.inf))
+        return np.where(np.isfinite(cycles), energies, math.inf)
 
     def _energies(self, cycles: FloatArray, steps: FloatArray) -> FloatArray:
         waiting = self._bounds.waiting(cycles, steps)
@@ -128,8 +182,7 @@ class MaskFloors:
         near = np.flatnonzero(np.isfinite(cycles) & (self._energies(cycles, steps) <= most * NEAR))
         if len(near) > MOST_NEAR:
             return 0
-        rows = self.every[near]
-        some, fine = replace(self, every=InVisits(rows.frame, rows.members, len(near))), self.charges.fine
+        some, fine = replace(self, every=self.every[near]), self.charges.fine
         waiting = self._bounds.waiting(cycles[near], steps[near])
         fixed = self._bounds.masked.exactly_fixed(some.every, self._bounds.exactly(waiting))
         words = self.charges.grains(some._words(fine), self._inside.are_whole(some.every))

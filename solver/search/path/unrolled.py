@@ -16,6 +16,13 @@ from solver.search.space.dataspaces import DataspaceView
 from solver.search.space.spatial import StageChoice
 
 Known = TypeVar("Known")
+Array = TypeVar("Array", IntArray, FloatArray)
+
+CELLS_PER_OCTAVE = 2
+"""Cells of choices between a factor and its double."""
+
+EXACT_POWERS = 1e-9
+"""More than logarithms of powers of two err."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -297,3 +304,92 @@ class Loosest(Unrolled):
         """The least of any."""
         every: Unrolled = self.__dict__["every"]
         return np.array([every.share(view, first, last).min()])
+
+
+@dataclass(frozen=True, eq=False)
+class InCells(Unrolled):
+    """Cells of similar spatial choices, one a row, which cost no more than any of their choices.
+
+    Factors are at their most, copies and children with work at their least.
+
+    Parameters
+    ----------
+    cells
+        By stage, the cell of each of its choices.
+    """
+
+    cells: tuple[IntArray, ...] = ()
+
+    @classmethod
+    def of(cls, frame: TileFrame) -> InCells:
+        """Combine the cells of all stages."""
+        cells = tuple(_cells(stage.factors) for stage in frame.space.stages)
+        numbers = [int(own.max()) + 1 for own in cells]
+        grid = np.meshgrid(*map(np.arange, numbers), indexing="ij")
+        return cls(frame, tuple(own.ravel() for own in grid), math.prod(numbers), cells=cells)
+
+    def rows_of(self, every: Unrolled) -> IntArray:
+        """The row of each of some choices."""
+        own = tuple(cells[members] for cells, members in zip(self.cells, every.members, strict=True))
+        return np.ravel_multi_index(own, [int(cells.max()) + 1 for cells in self.cells])
+
+    @cached_property
+    def factors(self) -> tuple[IntArray, ...]:
+        """By stage, the most of each dimension."""
+        stages = enumerate(self.frame.space.stages)
+        return tuple(self._reduced(np.maximum, stage.factors, number) for number, stage in stages)
+
+    @cached_property
+    def needed(self) -> tuple[IntArray, ...]:
+        """By stage, the fewest tiles that any choice needs."""
+        stages = enumerate(self.frame.space.stages)
+        return tuple(self._reduced(np.minimum, stage.least_used, number) for number, stage in stages)
+
+    @cached_property
+    def _least(self) -> tuple[IntArray, ...]:
+        stages = enumerate(self.frame.space.stages)
+        return tuple(self._reduced(np.minimum, stage.factors, number) for number, stage in stages)
+
+    def copies(self, first: int, last: int) -> IntArray:
+        """The fewest of any choice."""
+        return math.prod(self._least[first:last], start=self._ones)
+
+    def _unshared_by_stage(self, place: int, first: int, last: int) -> Iterator[IntArray]:
+        every = (self.frame.unshared_factors(place, stage) for stage in range(first, last))
+        return (self._reduced(np.minimum, own, stage) for stage, own in enumerate(every, first))
+
+    def apart(self, view: DataspaceView, first: int, last: int) -> IntArray:
+        """The most of any choice."""
+        every = (self.frame.unshared_factors(view.place, stage) for stage in range(first, last))
+        most = (self._reduced(np.maximum, own, stage) for stage, own in enumerate(every, first))
+        return math.prod(most, start=self._ones)
+
+    def _groups(self, view: DataspaceView, stage: int) -> IntArray:
+        """Of any choice."""
+        return self._reduced(np.minimum, self.frame.groups(view.place, stage), stage)
+
+    def share(self, view: DataspaceView, first: int, last: int) -> FloatArray:
+        """The least of any choice."""
+        share = np.ones(1)
+        for stage in range(first, last) if view.window_dims else ():
+            share = share * self._reduced(np.minimum, self.frame.shares(view.place, stage), stage)
+        return share
+
+    def _nesting(self, last: int) -> Iterator[int]:
+        """None: it depends on the choice."""
+        del last
+        return iter(())
+
+    def _reduced(self, of_two: np.ufunc, own: Array, stage: int) -> Array:
+        """The least or the most that any choice of a stage's cell has, by row."""
+        cells = self.cells[stage]
+        starts = np.searchsorted(np.sort(cells), np.arange(int(cells.max()) + 1))
+        found: Array = of_two.reduceat(own[np.argsort(cells, kind="stable")], starts, axis=0)
+        return found[self.members[stage]]
+
+
+def _cells(factors: IntArray) -> IntArray:
+    """Cells of choices whose factors differ by less than some share: a number for each choice."""
+    sizes = np.floor(np.log2(factors) * CELLS_PER_OCTAVE + EXACT_POWERS)
+    _, cells = np.unique(sizes, axis=0, return_inverse=True)
+    return cells.reshape(-1)

@@ -18,6 +18,7 @@ from solver.fusion import FusionLimits, fuse_cascade
 from solver.fusion.certificate import fused_certificate
 from solver.result import Options, Status
 from tests.fused_bruteforce import BruteForce
+from tests.model.fused.random_cascades import COPIES as COPIED
 from tests.model.fused.random_cascades import SHAPES, cascade_of
 from tests.slow import few, slow
 from tests.solver.certificate.checker import digested, verdict
@@ -119,6 +120,25 @@ def test_certificates_of_copies(name: str, objective: str, tmp_path):
     elsewhere = copy.deepcopy(document)
     elsewhere["mapping"]["stored"].pop()
     assert resealed(elsewhere, tmp_path)[0] == "INVALID"
+
+
+def test_networks_take_as_long_in_each_further_visit(tmp_path):
+    """A claim on fewer shared loops says more of further ones: six cycles of 21 here."""
+    nodes = (
+        StorageLevel("Main", energy=AccessEnergy(90, 0, 80), shared_bandwidth=1),
+        StorageLevel("GLB", size_words=11, read_bandwidth=2, network_fill_latency=3),
+        Fanout("PE", 3),
+        StorageLevel("RF", size_words=8),
+    )
+    architecture = Architecture("small", nodes, Compute("MAC", energy=1))
+    cascade = cascade_of(COPIED["two copies"], {"m": 3, "b": 4}, architecture)
+    limits = FusionLimits(max_loops_per_rank=1, memories=frozenset({"GLB"}))
+    document = certified(cascade, "latency", limits)
+    assert verdict(document, tmp_path)[0] == "VALID"
+    assert least(document, document["bound"] + 1) == document["bound"] == 30
+    for claim in document["edges"]:
+        claim["corners"] = [[energy, cycles + 1] for energy, cycles in claim["corners"]]
+    assert resealed(document, tmp_path)[0] == "INVALID"
 
 
 @pytest.mark.parametrize("objective", OBJECTIVES)

@@ -3,6 +3,7 @@
 import copy
 from collections.abc import Callable
 from random import Random
+from types import SimpleNamespace
 
 import pytest
 
@@ -198,7 +199,9 @@ def test_a_dearer_mapping_is_not_proven(held, tmp_path):
 def test_claims_on_held_tiles_hold_where_no_less_is_read():
     """Words that are touched first are not read: a claim that counts them as read says too much."""
     kind = Kind((4,), (2,), frozenset([0]), ((0, 10, 0),))
-    claim = 8, ((1, 1),), (None, kind, 8, Limits(), ((1, 1),), False)
-    settled = fused_edges.with_trips([claim])
-    assert [*fused_edges.further(settled, (4,), ((0, 10, 0),))] == [claim]
+    einsum = SimpleNamespace(space=SimpleNamespace(latency=5))
+    stated = einsum, kind, 8, Limits(), ((1, 11),), False
+    settled = fused_edges.with_trips([(8, ((1, 11),), stated)])
+    # Twice as many visits wait for networks twice as often.
+    assert [*fused_edges.further(settled, (4,), ((0, 10, 0),))] == [(8, ((1, 21),), stated)]
     assert not [*fused_edges.further(settled, (4,), ((0, 10, 4),))]

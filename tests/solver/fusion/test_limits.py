@@ -61,17 +61,19 @@ def test_a_search_ends_soon_after_its_limit_with_a_mapping(limit_s: float, equal
 @pytest.mark.parametrize("first", [1, 10, 40, 160, 500])
 def test_an_interrupt_ends_a_search_whatever_it_does(first: int):
     cascade, optimum, questions = products(), least("edp"), 0
+    told: list[FusionProgress] = []
 
     def is_late() -> bool:
         nonlocal questions
         questions += 1
         return questions >= first
 
-    result = fuse_cascade(cascade, "edp", should_stop=is_late)
+    result = fuse_cascade(cascade, "edp", on_progress=told.append, should_stop=is_late)
     assert result.termination is Termination.INTERRUPTED
     assert questions <= first + MOST_QUESTIONS
     assert result.bound is not None
     assert 0 < result.bound <= optimum
+    assert result.bound >= max(own.bound or 0 for own in told)
     assert result.value is not None
     assert result.value >= optimum
 

@@ -9,6 +9,7 @@ import pytest
 
 from model.cascade import Network
 from model.cost import evaluate
+from model.sparse import evaluate_totals
 from solver.network import ResultCache, Run, Serial, map_network
 from solver.network.run import NetworkProgress
 from solver.network.tasks import by_position
@@ -72,9 +73,11 @@ def test_a_run_continues_where_it_was_stopped(network: Network, tmp_path: Path):
     first = map_network(
         network, ENERGY, Run(cache, executor=Serial(search), should_stop=lambda: search.calls > 0)
     )
-    assert first.status is Status.UNKNOWN
-    assert len(first.layers) == 2
-    assert first.energy_units is None
+    assert first.status is Status.FEASIBLE
+    assert first.proven < whole.proven
+    assert [own.origin for own in first.layers] == ["copy", "searched", "searched", "identical"]
+    assert first.energy_units is not None
+    assert first.energy_units >= (whole.energy_units or 0)
     again = Counting()
     second = map_network(network, ENERGY, Run(cache, resume=True, executor=Serial(again)))
     assert second.energy_units == whole.energy_units
@@ -90,14 +93,28 @@ def test_a_run_continues_where_it_was_stopped(network: Network, tmp_path: Path):
     assert fresh.calls == 2
 
 
-def test_an_interrupted_search_is_neither_kept_nor_shared(network: Network, tmp_path: Path):
+def test_a_run_that_is_stopped_at_once_has_a_mapping_of_every_einsum(network: Network):
+    best, stopped = map_network(network, ENERGY), map_network(network, ENERGY, Run(should_stop=lambda: True))
+    assert stopped.status is Status.FEASIBLE
+    for own, least in zip(stopped.layers, best.layers, strict=True):
+        if own.result is None or least.result is None:
+            continue
+        assert own.result.termination is Termination.INTERRUPTED
+        assert own.result.mapping is not None
+        cost = evaluate_totals(own.layer.mapspace, own.result.mapping)
+        assert cost is not None
+        assert cost.valid
+        assert own.result.value == cost.energy
+        assert 0 < (own.result.bound or 0) <= (least.result.value or 0) <= own.result.value
+
+
+def test_an_interrupted_search_is_not_kept(network: Network, tmp_path: Path):
     def stopped(mapspace: object, *_: object, **__: object) -> Result:
         return Result(Status.UNKNOWN, Termination.INTERRUPTED, ("energy",), 1)
 
     cache = ResultCache(tmp_path / "cache")
     result = map_network(network, ENERGY, Run(cache, executor=Serial(stopped)))
-    assert [own.layer.name for own in result.layers] == ["A", "T", "Z"]
-    assert result.status is Status.UNKNOWN
+    assert [own.status for own in result.layers[1:]] == [Status.UNKNOWN] * 3
     assert not (tmp_path / "cache").exists()
 
 

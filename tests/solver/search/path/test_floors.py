@@ -1,5 +1,6 @@
 """What mapspaces cost at least, without a search, against the enumeration of all mappings."""
 
+from collections.abc import Iterator
 from dataclasses import replace
 from random import Random
 
@@ -9,6 +10,7 @@ from model.architecture import AccessEnergy, Architecture, Compute, Fanout, Stor
 from model.extents import ANY
 from model.mapspace import FactorRule, Mapspace, SpatialRules, TemporalRules
 from solver.fusion.edges import EdgeKind, EdgeSpace
+from solver.search.path import floors, unrolled
 from solver.search.path.floors import cost_floors
 from solver.search.stopping import never
 from tests.bruteforce import count_mappings, optima
@@ -49,6 +51,38 @@ def test_no_mapping_costs_less(kind: str):
     checked = [check(own, own) for own in KINDS[kind]() if None not in optima(own, OBJECTIVES)]
     assert len(checked) > 5
     assert sum(energy for energy, _ in checked) > 0.8 * len(checked)
+
+
+@pytest.mark.parametrize("cells_per_octave", [0.6, 1, 2])
+def test_choices_that_cells_leave_out_cost_more(monkeypatch: pytest.MonkeyPatch, cells_per_octave: float):
+    monkeypatch.setattr(unrolled, "CELLS_PER_OCTAVE", cells_per_octave)
+    left_out = 0
+
+    def promising(every: floors.InVisits, *others: object) -> floors.InVisits:
+        nonlocal left_out
+        found = of_cells(every, *others)
+        left_out += len(every) - len(found)
+        return found
+
+    of_cells = floors._promising
+    monkeypatch.setattr(floors, "_promising", promising)
+    for mapspace in (*KINDS["remainders"](), *arrays(Random(5), 10)):
+        monkeypatch.setattr(floors, "FEW_CHOICES", floors.MOST_CHOICES)
+        every = cost_floors(mapspace, never)
+        monkeypatch.setattr(floors, "FEW_CHOICES", 0)
+        assert cost_floors(mapspace, never) == every
+    assert left_out > 100
+
+
+def arrays(random: Random, number: int) -> Iterator[Mapspace]:
+    """Yield matrix products on arrays, with remainders."""
+    for _ in range(number):
+        problem = matmul(*(random.randint(5, 40) for _ in range(3)))
+        buffer = StorageLevel("GLB", random.choice((40, 300)), energy=AccessEnergy(6, 6, 6), read_bandwidth=4)
+        sums = StorageLevel("Sum", random.choice((2, 9)), energy=AccessEnergy(2, 2, 2, random.choice((0, 3))))
+        nodes = (StorageLevel("Main", energy=AccessEnergy(90, 90, 90), shared_bandwidth=3), buffer)
+        nodes = (*nodes, Fanout("row", random.randint(3, 9)), sums, Fanout("lane", random.randint(2, 6)))
+        yield replace(free_mapspace(problem, *nodes), factors=ANY)
 
 
 def architecture(random: Random) -> Architecture:
