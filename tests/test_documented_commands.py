@@ -103,7 +103,7 @@ def inputs(working_directory, monkeypatch):
     workload, arch, mapping = (
         re.sub(r"\bT\b", "Q", path.read_text(encoding="utf-8"))
         .replace("Buffer", "GlobalBuffer")
-        .replace("{M: 8, A: 8, B: 8, C: 8}", "{M: 4, A: 4, B: 4, C: 4}")
+        .replace("{M: 8, A: 8, B: 8, C: 8}", "{M: 4, A: 2, B: 4, C: 2}")
         for path in products
     )
     matmuls = (specs / "workloads" / "three_matmuls.yaml").read_text(encoding="utf-8")

@@ -1,11 +1,13 @@
 """Limits of fused searches: whenever one strikes, there is a mapping, a true bound, and soon an end."""
 
 from dataclasses import replace
+from functools import cache
 from random import Random
 
 import numpy as np
 import pytest
 
+from model.fused.cascade import Cascade
 from solver.fusion import FusionLimits, FusionProgress, drafts, fuse_cascade, mapper
 from solver.fusion.bodies import BodyBounds
 from solver.fusion.drafts import Floor
@@ -22,19 +24,33 @@ MOST_QUESTIONS = 100
 """Questions from the one that ends a search to its result."""
 
 
+@cache
+def products(*, remainders: bool = False) -> Cascade:
+    """Two products, whose loops may leave remainders or not."""
+    cascade = drawn(Random("products 112"), "products")
+    return with_remainders(cascade) if remainders else cascade
+
+
+@cache
+def least(objective: str, *, remainders: bool = False) -> int:
+    """The optimum of the two products."""
+    limits = FusionLimits(equal_parts=not remainders)
+    value = fuse_cascade(products(remainders=remainders), objective, limits=limits).value
+    assert value is not None
+    return value
+
+
 @pytest.mark.parametrize("limit_s", [0.0, 0.3, 1.0, 2.5, 6.0])
 @pytest.mark.parametrize("equal_parts", [True, False])
 def test_a_search_ends_soon_after_its_limit_with_a_mapping(limit_s: float, equal_parts: bool, clock: Clock):
-    cascade, limits = drawn(Random("products 112"), "products"), FusionLimits(equal_parts=equal_parts)
-    cascade = cascade if equal_parts else with_remainders(cascade)
-    optimum = fuse_cascade(cascade, "energy", limits=limits).value
+    cascade, limits = products(remainders=not equal_parts), FusionLimits(equal_parts=equal_parts)
+    optimum = least("energy", remainders=not equal_parts)
 
     def goes_on() -> bool:
         clock.now_s += STEP_S
         return False
 
     result = fuse_cascade(cascade, "energy", Options(time_limit_s=limit_s), limits, should_stop=goes_on)
-    assert optimum is not None
     assert result.value is not None
     assert result.bound is not None
     assert result.bound <= optimum <= result.value
@@ -44,8 +60,7 @@ def test_a_search_ends_soon_after_its_limit_with_a_mapping(limit_s: float, equal
 
 @pytest.mark.parametrize("first", [1, 10, 40, 160, 500])
 def test_an_interrupt_ends_a_search_whatever_it_does(first: int):
-    cascade = drawn(Random("products 112"), "products")
-    optimum, questions = fuse_cascade(cascade, "edp").value, 0
+    cascade, optimum, questions = products(), least("edp"), 0
     told: list[FusionProgress] = []
 
     def is_late() -> bool:
@@ -54,7 +69,6 @@ def test_an_interrupt_ends_a_search_whatever_it_does(first: int):
         return questions >= first
 
     result = fuse_cascade(cascade, "edp", on_progress=told.append, should_stop=is_late)
-    assert optimum is not None
     assert result.termination is Termination.INTERRUPTED
     assert questions <= first + MOST_QUESTIONS
     assert result.bound is not None
@@ -65,7 +79,7 @@ def test_an_interrupt_ends_a_search_whatever_it_does(first: int):
 
 
 def test_progress_names_the_stage_and_knows_no_bound_before_the_last_one():
-    cascade, told = with_remainders(drawn(Random("products 112"), "products")), list[FusionProgress]()
+    cascade, told = products(remainders=True), list[FusionProgress]()
     result = fuse_cascade(cascade, "energy", on_progress=told.append)
     stages = list(dict.fromkeys(own.stage for own in told))
     assert stages == ["each Einsum alone", "divisors", "remainders in nests"]
@@ -77,11 +91,9 @@ def test_progress_names_the_stage_and_knows_no_bound_before_the_last_one():
 
 
 def test_einsums_that_there_is_no_time_to_search_are_mapped_by_a_heuristic():
-    cascade = drawn(Random("products 112"), "products")
-    optimum = fuse_cascade(cascade, "energy").value
+    cascade, optimum = products(), least("energy")
     result = fuse_cascade(cascade, "energy", Options(time_limit_s=0.0))
     assert result.statistics.searches == 0
-    assert optimum is not None
     assert result.value is not None
     assert result.value >= optimum
     assert result.evaluation is not None
@@ -89,11 +101,9 @@ def test_einsums_that_there_is_no_time_to_search_are_mapped_by_a_heuristic():
 
 
 def test_a_search_ends_where_memory_does(monkeypatch: pytest.MonkeyPatch):
-    cascade = drawn(Random("products 112"), "products")
-    optimum = fuse_cascade(cascade, "energy").value
+    cascade, optimum = products(), least("energy")
     monkeypatch.setattr(mapper, "memory_bytes", lambda: 1 << 60)
     result = fuse_cascade(cascade, "energy")
-    assert optimum is not None
     assert result.termination is Termination.MEMORY_LIMIT
     assert result.bound is not None
     assert 0 < result.bound <= optimum
@@ -118,7 +128,7 @@ def test_a_floor_is_the_same_however_many_cells_are_bounded_at_a_time(
 
 def floors(remainders: bool) -> list[Floor]:
     """The floor of each Einsum of a cascade."""
-    run = _Search(drawn(Random("products 112"), "products"), "edp", Options(), FusionLimits(), None, None)
+    run = _Search(products(), "edp", Options(), FusionLimits(), None, None)
     space = replace(run.space, remainders=remainders)
     run.pricer.space = space
     bounds = BodyBounds(space, run.pricer).bounds

@@ -147,27 +147,22 @@ def _front(mapspace: Mapspace) -> list[tuple[int, int]]:
     return [(point.evaluation.energy, point.evaluation.cycles) for point in pareto_front(mapspace).points]
 
 
-def test_rules_bind():
-    """The random rules of these tests often make optima dearer."""
-    free = random_mapspaces(520, 20, 400)
-    dearer = 0
-    for one, two in zip(free, ruled(9, free), strict=True):
-        pairs = [
-            pair for pair in zip(optima(one, OBJECTIVES), optima(two, OBJECTIVES), strict=True) if pair[0]
-        ]
-        dearer += any(own is not None and own[0] > best[0] for best, own in pairs)
-    assert dearer >= 6
-
-
 @pytest.mark.parametrize("seed", few(range(2)))
 def test_bounds_hold_under_rules(seed: int, monkeypatch: pytest.MonkeyPatch):
     for mapspace in ruled(seed, random_mapspaces(530 + seed, 8, 200)):
         hold_search(mapspace, monkeypatch)
 
 
-def test_the_best_mapping_under_rules():
-    compare(ruled(3, random_mapspaces(540, 8, 300)), OBJECTIVES)
-    compare(ruled(4, random_mapspaces(541, 8, 300)), OBJECTIVES)
+def test_the_best_mapping_under_rules_is_often_dearer():
+    dearer = 0
+    for seed in (3, 4):
+        free = random_mapspaces(537 + seed, 8, 300)
+        own = ruled(seed, free)
+        compare(own, OBJECTIVES)
+        for one, two in zip(free, own, strict=True):
+            pairs = zip(optima(one, OBJECTIVES), optima(two, OBJECTIVES), strict=True)
+            dearer += any(least and best and least[0] > best[0] for best, least in pairs)
+    assert dearer >= 5
 
 
 def test_dimensions_that_are_alike_are_told_apart_by_rules():
