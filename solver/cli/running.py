@@ -466,15 +466,21 @@ def check_accelforge(mapspace: Mapspace, arguments: argparse.Namespace) -> None:
 
 
 def accelforge_step(path: Path, mapping: AnyMapping | None, write: Callable[[AnyMapping], str]) -> Step:
-    """Return the step that writes a mapping in AccelForge's form, or says why there is none."""
-    from model.formats.fused import NotWrittenError
+    """Return the step that writes a mapping in AccelForge's form, which fails if that form has none."""
 
-    if mapping is None:
-        return partial(write_stderr, NO_MAPPING)
-    try:
-        return partial(write_output, path, write(mapping))
-    except NotWrittenError as error:
-        return partial(write_stderr, f"note: no mapping for AccelForge is written: {error}\n")
+    def step() -> None:
+        from model.formats.fused import NotWrittenError
+
+        if mapping is None:
+            write_stderr(NO_MAPPING)
+            return
+        try:
+            text = write(mapping)
+        except NotWrittenError as error:
+            raise OutputError(f"no mapping for AccelForge is written: {error}") from None
+        write_output(path, text)
+
+    return step
 
 
 def results_of(result: NetworkResult) -> list[Result]:

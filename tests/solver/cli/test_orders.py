@@ -195,6 +195,18 @@ def test_fused_mappings_have_nests_in_any_order(files, capsys):
     assert (given["energy_pj"], given["cycles"]) == (found["energy_pj"], found["cycles"])
 
 
+@pytest.mark.parametrize("command", [["map", "--einsum", "T"], ["network", "--fuse"]])
+def test_a_mapping_that_accelforge_would_move_is_not_written(files, capsys, command):
+    text = CASCADE.replace("M: 8, K: 4, N: 4", "M: 4, K: 2, N: 4")
+    Path("w.yaml").write_text(text[: text.index('  - {einsum: "Z')], encoding="utf-8")
+    Path("a.yaml").write_text(ARCH.replace("size: 512", "size: 64"), encoding="utf-8")
+    options = ["--objective", "energy", "--accelforge-mapping", "t.yaml", "--json", "f.json"]
+    assert main([*command, *files, *options]) == EXIT_INVALID
+    assert "no mapping for AccelForge is written: AccelForge would lower" in capsys.readouterr().err
+    assert not Path("t.yaml").exists()
+    assert json.loads(Path("f.json").read_text())["status"] == "OPTIMAL"
+
+
 def test_one_place_per_memory_has_no_orders(files, capsys):
     assert main(["map", "--einsum", "Z", *files, "--no-uneven"]) == EXIT_INVALID
     assert (
