@@ -253,7 +253,7 @@ class _Reading:
         for dimension in node.spatial:
             name = f"{node.name}.{dimension.name}"
             size = self._size(dimension.node.require("fanout"), f"the fanout `{name}`")
-            rules = fanout_rules(name, size, dimension, self._scope, self._subject)
+            rules = fanout_rules(name, size, dimension, self._scope, self._subject, self._note)
             self._usage.append((name, size, rules))
             place_ref = source_ref(dimension.span)
             fanout = Fanout(

@@ -10,10 +10,11 @@ from fractions import Fraction
 from model.formats.accelforge.architecture import WrittenNode, WrittenSpatial
 from model.formats.accelforge.numbers import finite, positive, truth
 from model.formats.accelforge.scope import Kept, Scope, Subject
+from model.formats.accelforge.sets import UndefinedNameError
 from model.mapspace import FactorRule, KeepRules, Relation, SpatialRules
 from model.numbers import divisors
-from model.text.fields import as_name, given
-from model.text.source import MappingNode, Node, SpecError, source_ref
+from model.text.fields import as_name, as_scalar, given
+from model.text.source import MappingNode, Node, SpecError, TakeNote, note_at, source_ref
 from model.wording import suggestion
 
 _PRODUCT = "product"
@@ -75,7 +76,7 @@ class LeastUse:
 
 
 def fanout_rules(
-    name: str, size: int, dimension: WrittenSpatial, scope: Scope, subject: Subject
+    name: str, size: int, dimension: WrittenSpatial, scope: Scope, subject: Subject, note: TakeNote
 ) -> DimensionRules:
     """Read the constraints on one dimension of a fanout."""
     _check_scale(name, dimension, scope)
@@ -88,7 +89,7 @@ def fanout_rules(
     fixed = _iterating(reused, subject)
     factors = [
         *(FactorRule(dim, "=", 1, source_ref((reuse or dimension.node).span)) for dim in fixed),
-        *_loop_bound_rules(name, dimension.loop_bounds, scope, subject),
+        *_loop_bound_rules(name, dimension.loop_bounds, scope, subject, note),
     ]
     gate = dimension.get("power_gateable")
     allowed = _allowed_factors(size, factors, subject)
@@ -132,15 +133,33 @@ def _iterating(tensors: Iterable[str], subject: Subject) -> list[str]:
 
 
 def _loop_bound_rules(
-    name: str, bounds: Iterable[MappingNode], scope: Scope, subject: Subject
+    name: str, bounds: Iterable[MappingNode], scope: Scope, subject: Subject, note: TakeNote
 ) -> Iterator[FactorRule]:
     for bound in bounds:
-        dims = scope.rank_variables(bound.require("expression"), f"`loop_bounds` of `{name}`")
+        dims = _bounded(name, bound.require("expression"), scope, subject, note)
         written = bound.require("value")
         value = finite(written, f"`value` of a bound of `{name}`", scope, scope.values)
         relation, limit = _relation(bound, name, len(dims), value)
         source = source_ref(bound.require("expression").span)
         yield from (FactorRule(dim, relation, limit, source) for dim in subject.problem.dims if dim in dims)
+
+
+def _bounded(name: str, written: Node, scope: Scope, subject: Subject, note: TakeNote) -> frozenset[str]:
+    """Return the rank variables whose loops are bounded.
+
+    Where a name is not defined, AccelForge goes on with the text of the expression, and takes rank variables
+    for bounded whose names are parts of it. Without any, the bound has no effect; otherwise it is refused.
+    """
+    what = f"`loop_bounds` of `{name}`"
+    try:
+        return scope.rank_variables(written, what)
+    except UndefinedNameError:
+        text = as_scalar(written, what).text
+        if any(dim in text for dim in subject.problem.dims):
+            raise
+    sentence = "the bound on `{}` of `{}` has no effect, as in AccelForge: it has a name that is not defined"
+    note(note_at(written.span, sentence, text, name))
+    return frozenset()
 
 
 def _relation(bound: MappingNode, name: str, count: int, value: Fraction) -> tuple[Relation, int]:

@@ -66,6 +66,10 @@ def set_of(members: Iterable[str], kind: Kind) -> SetValue:
     return SetValue(frozenset(members), kind)
 
 
+class UndefinedNameError(SpecError):
+    """A name that means nothing where it is used."""
+
+
 class SetNames(Protocol):
     """The names of sets that an expression may use."""
 
@@ -142,7 +146,7 @@ class _SetEvaluator(Evaluator):
             return self._number_named(name, node)
         hint = did_you_mean(name, self._sets.candidates()) or self._sets.unknown()
         message = f"`{name}` is not a tensor, rank variable, rename or set"
-        raise SpecError(message, self._text.at(node), hint=hint)
+        raise UndefinedNameError(message, self._text.at(node), hint=hint)
 
     def _number_named(self, name: str, node: ast.expr) -> object:
         """Return a value; an unknown name may be meant as a set as well."""
@@ -151,7 +155,7 @@ class _SetEvaluator(Evaluator):
         except SpecError as error:
             hint = did_you_mean(name, self._sets.candidates()) or error.hint or self._sets.unknown()
             message = f"`{name}` is not a tensor, rank variable, rename, set or variable"
-            raise SpecError(message, error.span, hint=hint) from None
+            raise UndefinedNameError(message, error.span, hint=hint) from None
 
 
 def _as_set(value: object) -> SetValue:

@@ -166,6 +166,15 @@ def test_constraints_of_a_fanout():
     assert fanout.no_multicast == {"W", "T"}
 
 
+def test_a_bound_with_a_name_that_is_not_defined_has_no_effect():
+    bounds = "loop_bounds: [{expression: ~q, operator: ==, value: 1}, {expression: k, operator: <, value: 4}]"
+    network = load(with_node(FANOUT, f"[{{name: X, fanout: 4, {bounds}}}]"))
+    (rules,) = mapspaces(network)[0].spatial
+    assert [(rule.dim, rule.relation, rule.value) for rule in rules.factors] == [("k", "<=", 3)]
+    notes = [note for note in network.notes if "not defined" in note.sentence]
+    assert [note.values for note in notes] == [("~q", "Array.X")]
+
+
 @pytest.mark.parametrize(
     ("fanout", "usage", "least"), [(4, "1", 4), (4, "0.4", 2), (6, "1", 4), (3, "1", 2), (16, "0.75", 8)]
 )

@@ -232,6 +232,12 @@ TOLL = "  - !Toll\n    name: ADC\n    direction: up\n    size: 8\n  - !Compute\n
             "gives tensors, but rank variables",
             "weight",
         ),
+        (
+            FANOUT,
+            "[{name: X, fanout: 4, loop_bounds: [{expression: my, operator: ==, value: 1}]}]",
+            "`my` is not a tensor, rank variable, rename, set or variable",
+            "my",
+        ),
         # The tree
         ("    name: Array\n", "    name: Buffer\n", "two nodes are named `Buffer`", "Buffer"),
         ("    name: Array\n", "", "`!Container` is missing the key `name`", None),
