@@ -298,6 +298,17 @@ class ExpressionText:
         return SpecError(f"`{shortened(self.text)}` is not an expression: {problem}", self.span, hint=hint)
 
 
+def called_functions(node: ScalarNode) -> list[tuple[str, Span | None]]:
+    """Return the functions that an expression calls with arguments, and where; none of other texts."""
+    text = ExpressionText(node.text, node.span)
+    try:
+        parts = ast.walk(text.parse())
+    except SpecError:
+        return []
+    calls = [part for part in parts if isinstance(part, ast.Call) and part.args]
+    return [(call.func.id, text.at(call.func)) for call in calls if isinstance(call.func, ast.Name)]
+
+
 def part_of(span: Span | None, text: str, start: int, end: int | None = None) -> Span | None:
     """Return the place of ``text[start:end]``, given the place of all of `text`.
 

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import builtins
+import math
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 from model.formats.timeloop.document import with_entry
 from model.formats.timeloop.overrides import AttributeSetting
+from model.text.arithmetic import FUNCTIONS
+from model.text.expressions import called_functions
 from model.text.fields import (
     IDENTIFIER_HINT,
     add_once,
@@ -430,7 +434,7 @@ def free_order_of(mapper: Node | None) -> Span | None:
 def check_defined(top: MappingNode) -> None:
     """Refuse a file whose architecture rests on what is not defined here, before anything else is said of it.
 
-    That is functions in Python, which specs never run, and nodes that are not modelled.
+    That is functions in Python, which specs never run, given or only used, and nodes that are not modelled.
     """
     config = given(top, "config")
     if config is not None:
@@ -442,7 +446,20 @@ def check_defined(top: MappingNode) -> None:
             raise SpecError(
                 "`expression_custom_functions`: functions in Python are not read", place, hint=hint
             )
-    _refuse_nodes(given(top, ARCH_SECTION))
+    arch = given(top, ARCH_SECTION)
+    _refuse_nodes(arch)
+    if isinstance(arch, MappingNode):
+        _refuse_functions(_section_entries(arch, "variables"))
+
+
+def _refuse_functions(variables: Sequence[tuple[ScalarNode, Node]]) -> None:
+    """Refuse variables that call a function which neither AccelForge nor they themselves define."""
+    known = {*FUNCTIONS, *dir(math), *dir(builtins), *(key.text for key, _ in variables)}
+    values = [value for _, value in variables if isinstance(value, ScalarNode)]
+    for name, place in (call for value in values for call in called_functions(value)):
+        if name not in known:
+            hint = "specs never run code: write the results of functions in Python as numbers"
+            raise SpecError(f"the function `{name}` is not defined", place, hint=hint)
 
 
 def _refuse_nodes(node: Node | None) -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from model.formats.cascade import load_network
 from model.text.source import SpecError
-from tests.model.formats.accelforge.arches import ARCH, load, with_node
+from tests.model.formats.accelforge.arches import ARCH, WORKLOAD, load, with_node
 
 pytestmark = pytest.mark.usefixtures("working_directory")
 
@@ -262,6 +262,11 @@ def test_what_is_not_defined_comes_before_slips():
         load(wrong + "config:\n  expression_custom_functions: [_include_functions.py]\n")
     with pytest.raises(SpecError, match="`!Array` is not modelled"):
         load(wrong + "  - !Array {name: Grid}\n")
+    calls = "arch:\n  variables: {a: log1p(2), f: a, b: f(a), c: 2 * parallel(spec)}\n"
+    again = WORKLOAD.replace("M: 8", "M: 7")
+    with pytest.raises(SpecError, match="the function `parallel` is not defined") as caught:
+        load(wrong.replace("arch:\n", calls) + again)
+    assert caught.value.render().count("^") == len("parallel")
     with pytest.raises(SpecError, match="unknown top-level key `varables`") as caught:
         load(ARCH + "varables: {X: 1}\n")
     assert "did you mean `variables`?" in caught.value.render()
