@@ -233,7 +233,7 @@ def with_stored(
         most = min(a.shared(b) for a in paths for b in paths)
         for memory in homes_of(cascade, tensor):
             if memories is None or memory in memories:
-                depths = (d for d in range(most, -1, -1) if _fits(cascade, tree, tensor, memory, d))
+                depths = (d for d in range(most, -1, -1) if may_store(cascade, tree, tensor, memory, d))
                 found += [Stored(tensor, memory, d) for d in (islice(depths, 1) if deepest else depths)]
         choices.append(found)
     for choice in product(*choices):
@@ -333,7 +333,7 @@ def _shares(visits: Visits, tensor: str, most: int) -> Iterator[Shares]:
             yield from permutations(found) if ruled else (found,)
 
 
-def _fits(cascade: Cascade, tree: FusedMapping, tensor: str, memory: str, depth: int) -> bool:
+def may_store(cascade: Cascade, tree: FusedMapping, tensor: str, memory: str, depth: int) -> bool:
     """Whether a tensor may be stored below so many loops."""
     mapping = FusedMapping(tree.children, (Stored(tensor, memory, depth),))
     try:

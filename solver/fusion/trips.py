@@ -132,15 +132,15 @@ class BodyLoops:
         if self.space.remainders and below <= _classes(frame.segments[-1]):
             return True
         # Without a place between them, segments that only cut on belong together.
-        above = frozenset[int]()
-        for number in reversed(range(len(frame.segments))):
-            own = _classes(frame.segments[number])
-            above |= own
-            if _is_parted(above, below, kinds, bool(self.space.stores.least)):
-                return True
-            if not self.space.remainders or not number or not own <= _classes(frame.segments[number - 1]):
-                return False
-        return False
+        classes = [_classes(own) for own in frame.segments]
+        above, number = classes[-1], len(classes) - 1
+        while not _is_parted(above, below, kinds, bool(self.space.stores.least)):
+            if not self.space.remainders or not number or not classes[number] <= classes[number - 1]:
+                # In one segment with the first of these, it would slide windows that the others drop.
+                return number < len(classes) - 1 and bool(below & self.space.sliding(frame.start, frame.end))
+            number -= 1
+            above |= classes[number]
+        return True
 
     def _keeps_between(self, frame: Frame, segment: Segment) -> bool:
         """Whether a tensor may have to lie above further loops, which would drop what overlaps."""
