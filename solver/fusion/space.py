@@ -213,14 +213,24 @@ class FusionSpace:
     @cached_property
     def homes(self) -> dict[str, tuple[int, ...]]:
         """Per tensor that may be stored, the levels of the memories that may do so, outermost first."""
-        limits, found = self.limits, dict[str, tuple[int, ...]]()
-        for tensor in self.cascade.intermediates:
-            if tensor in limits.no_fuse | self.cascade.persistent:
-                continue
-            levels = self.stores.homes(tensor)
-            levels = (n for n in levels if self._is_allowed(n) and self.copies.may_lie(tensor, n))
-            found |= {tensor: own} if (own := tuple(levels)) else {}
-        return found
+        found = {
+            tensor: tuple(level for level in levels if self.copies.may_lie(tensor, level))
+            for tensor, levels in self._allowed_homes.items()
+        }
+        return {tensor: levels for tensor, levels in found.items() if levels}
+
+    @cached_property
+    def barred_to_copies(self) -> frozenset[int]:
+        """Levels of memories that might store tensors but for copies that access them."""
+        pairs = ((tensor, level) for tensor, levels in self._allowed_homes.items() for level in levels)
+        return frozenset(level for tensor, level in pairs if not self.copies.may_lie(tensor, level))
+
+    @cached_property
+    def _allowed_homes(self) -> dict[str, tuple[int, ...]]:
+        """Per tensor that may be stored somewhere, the levels that the limits allow."""
+        unfused = self.limits.no_fuse | self.cascade.persistent
+        tensors = (tensor for tensor in self.cascade.intermediates if tensor not in unfused)
+        return {tensor: tuple(filter(self._is_allowed, self.stores.homes(tensor))) for tensor in tensors}
 
     def _is_allowed(self, level: int) -> bool:
         named = self.limits.memories

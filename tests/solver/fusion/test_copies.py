@@ -13,7 +13,7 @@ from solver.fusion.copies import Copies
 from solver.result import Status
 from tests.fused_bruteforce import BruteForce
 from tests.model.fused.agreement import disagreements
-from tests.model.fused.random_cascades import COPIED_WINDOWS, COPIES, cascade_of
+from tests.model.fused.random_cascades import COPIED_WINDOWS, COPIES, SHAPES, cascade_of
 from tests.slow import slow
 
 HARDWARE = Architecture(
@@ -161,3 +161,15 @@ def test_which_tensors_take_one_room():
     assert copies.roots({("C", 0), ("D", 1)}) == {"C": "C", "D": "C"}  # C may be anywhere
     assert copies.are_told_apart(["C", "D"])
     assert not copies.are_told_apart(["D", "E"])  # C is not there any more
+
+
+def test_memories_with_several_instances_are_named_that_copies_do_not_use():
+    main, buffer = HARDWARE.levels
+    several = replace(HARDWARE, nodes=(main, Fanout("core", 2), buffer))
+    bounds = {"m": 2, "k": 2, "n": 2, "o": 2}
+    told_of = "tensors that copies read or write are not stored in `GLB`, with several instances"
+    for architecture, names in ((HARDWARE, []), (several, [told_of])):
+        result = fuse_cascade(cascade_of(SHAPES["copy"], bounds, architecture), "energy")
+        assert result.status is Status.OPTIMAL
+        told = [own for own in result.restrictions if "copies" in own]
+        assert told == names
