@@ -5,7 +5,8 @@ on arrays counts the same, if no value is below the optimum and no bound above i
 more than that. The optimum has to be proven, except where visits may differ and bandwidths count. With
 `--check` the certificate of each proven optimum has to be VALID, if there is one. One search of each cascade
 is stopped at random besides, for the bound and the value that it has by then. The exit code
-is 1 if anything disagrees. An enumeration that takes too long is counted as skipped.
+is 1 if anything disagrees. An enumeration that takes too long is counted as skipped, and a cascade with a
+search that does, as on a busy machine, as late: its results need not be proven.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ from solver.certificate.canonical import CertificateError
 from solver.certificate.checker import prove
 from solver.fusion import FusedResult, FusionLimits, fuse_cascade
 from solver.fusion.certificate import fused_certificate
-from solver.result import Options, Status
+from solver.result import Options, Status, Termination
 from tests.fused_bruteforce import BruteForce, Optimum
 from tests.fused_orders import OrderedBruteForce, ordered_cascade
 from tests.model.fused.agreement import disagreements
@@ -198,7 +199,7 @@ SIZES: dict[str, tuple[int, ...]] = {
     "projections of a copy": (2, 2),
 }
 
-COLUMNS = ("cascades", "agree", "skipped", "nothing fits", "proven", "in bodies", "stored inside")
+COLUMNS = ("cascades", "agree", "skipped", "late", "nothing fits", "proven", "in bodies", "stored inside")
 
 
 def drawn(random: Random, kind: Kind) -> tuple[str, Cascade]:
@@ -403,7 +404,9 @@ class Comparison:
         try:
             with at_most(2 * SEARCH_S):
                 result = fuse_cascade(self.cascade, objective, limits=self.limits, **how)
-            found = [*objections(self.cascade, self.kind, result, optimum, complete)]
+            is_late = complete and result.termination is Termination.TIME_LIMIT
+            self.columns |= {"late"} if is_late else set()
+            found = [*objections(self.cascade, self.kind, result, optimum, complete and not is_late)]
             found += doubts(result, self.check_s)
         except Exception as error:
             self.wrong.append(f"{objective}: {type(error).__name__}: {error}")
