@@ -11,6 +11,7 @@ from random import Random
 import pytest
 
 from model.architecture import AccessEnergy, Architecture, Compute, Fanout, StorageLevel
+from model.counting import ACCELFORGE, EXACT, Counting
 from model.formats.cascade.tree_nest import NotWrittenError
 from model.formats.fused import accelforge_mapping, load_cascade, load_fused
 from model.formats.timeloop import AccelForgeOptions, LoadOptions
@@ -24,6 +25,7 @@ from solver.fusion.certificate import fused_certificate
 from solver.fusion.edges import EdgeKind
 from solver.fusion.least import EdgePricer, Effort
 from solver.fusion.limits import FusionLimits, NotSearchedError
+from solver.fusion.result import restrictions
 from solver.fusion.space import FusionSpace
 from solver.fusion.unrolling import UnrolledVisits
 from solver.result import Clock, Options, Status
@@ -212,6 +214,47 @@ def test_windows_by_accelforges_rule(name: str, seed: int, objectives: tuple[str
         if objective == "latency":
             raised = [{**own, "cycles": own["cycles"] + 1} for own in document["least"]]
             assert verdict(digested({**document, "least": raised}), tmp_path)[0] == "INVALID"
+
+
+TWO_MEMORIES = """
+arch:
+  nodes:
+  - !Memory
+    {name: Main, size: inf, leak_power: 0, tensors: {keep: ~Intermediates, may_keep: All}, actions: [
+      {name: read, energy: 100, throughput: inf}, {name: write, energy: 100, throughput: inf}]}
+  - !Memory
+    {name: Buffer, size: 24, leak_power: 0, tensors: {keep: ~Main, may_keep: All}, actions: [
+      {name: read, energy: 1, throughput: inf}, {name: write, energy: 1, throughput: inf}]}
+  - !Compute {name: MAC, leak_power: 0, actions: [{name: compute, energy: 1, throughput: 1}]}
+"""
+
+DEPTHWISE = """
+workload:
+  rank_sizes: {C: 2, M: 2, P: 8, R: 3, S: 2}
+  bits_per_value: {All: 1}
+  einsums:
+  - {einsum: "T1[c, p] = T0[c, H: p + r] * W0[c, r]", renames: {input: T0, output: T1, weight: W0}}
+  - {einsum: "T2[m, p] = T1[c, p] * W1[m, c]", renames: {input: T1, output: T2, weight: W1}}
+"""
+
+
+@pytest.mark.parametrize(
+    "old, new, counting, is_told",
+    [
+        ("", "", ACCELFORGE, True),
+        ("H: p + r", "H: p", ACCELFORGE, False),
+        ("[c, H: p + r] * W0[c, r]", "[c, p, H: r + s] * W0[c, r, s]", ACCELFORGE, False),
+        ("", "", EXACT, False),
+    ],
+)
+def test_the_report_says_that_no_tile_stays_in_part(
+    old: str, new: str, counting: Counting, is_told: bool, tmp_path: Path
+):
+    cascade = read(tmp_path, DEPTHWISE.replace(old, new), TWO_MEMORIES)
+    spaces = (replace(own.mapspace, counting=counting) for own in cascade.einsums)
+    einsums = (replace(own, mapspace=space) for own, space in zip(cascade.einsums, spaces, strict=True))
+    space = FusionSpace(replace(cascade, einsums=tuple(einsums)), FusionLimits())
+    assert ("no tile stays in part while a shared loop slides it" in restrictions(space)) == is_told
 
 
 def test_what_the_outermost_memory_leaves_is_stored_in_the_next_one(tmp_path: Path):
