@@ -11,6 +11,7 @@ from itertools import product, takewhile
 from model.architecture import Architecture, Fanout, StorageLevel, with_places
 from model.cost.order import check_order
 from model.formats.accelforge.mapping import NestPath, Step, TiledLoop, TileNode, read_paths
+from model.fused.visits import slides
 from model.mapping import FanoutMapping, Loop, NodeMapping, SpatialLoop, StorageMapping
 from model.mapping import Mapping as LoopNest
 from model.mapspace import KeepRules, Mapspace, SpatialRules, TemporalRules
@@ -102,6 +103,7 @@ class PathReader:
             below, is_slid = place, False
             if not tile.is_home:
                 below, is_slid = _lowered(steps, place, space, self._moving(steps[:place]))
+                is_slid = is_slid and loops[below].trips > 1
             if not is_slid and _is_slid_above(loops, below, space):
                 message = f"nothing of `{tile.tensor}` stays while the loop above its tile slides it"
                 hint = "put the tile above that loop"
@@ -311,12 +313,6 @@ def _is_slid_above(loops: Mapping[int, PlacedLoop], below: int, space: Dataspace
     above = (loops[place] for place in range(below, -1, -1) if place in loops)
     loop = next((own for own in above if own.trips > 1 and own.fanout is None), None)
     return loop is not None and slides(space, loop.dim)
-
-
-def slides(space: Dataspace, dim: str) -> bool:
-    """Whether a dimension indexes a dataspace together with others, as in `p + r`."""
-    terms = next((terms for terms in space.ranks if dim in [term.dim for term in terms]), ())
-    return len(terms) > 1
 
 
 def nest_of(
@@ -539,8 +535,10 @@ class PathWriter:
             order.setdefault(node.name if isinstance(node, Fanout) else node.component, place)
         return order
 
-    def tile(self, dataspace: str, memory: str, group: int | None = None) -> None:
-        """Add a tile: above the loop right above, if that slides it."""
+    def tile(
+        self, dataspace: str, memory: str, group: int | None = None, keeps_overlap: bool = False
+    ) -> None:
+        """Add a tile: above the loop right above, if that slides it and what overlaps stays."""
         position = self._order[memory]
         is_home = self.homes.setdefault(dataspace, position) == position
         tile = PlacedTile(dataspace, self.tensors[dataspace], memory, is_home, None)
@@ -557,7 +555,7 @@ class PathWriter:
         if tiles and any(own.dim == loop.dim for own, _ in spatial if isinstance(own, PlacedLoop)):
             message = f"a loop over `{loop.dim}` slides `{dataspace}` in `{memory}`"
             raise NotWrittenError(f"{message}, and spatial loops divide it as well")
-        if self.steps[temporal[-1]][1] is not None:
+        if self.steps[temporal[-1]][1] is not None and not keeps_overlap:
             message = f"a shared loop over `{loop.dim}` slides `{dataspace}` in `{memory}`"
             raise NotWrittenError(f"{message}, where AccelForge would keep what overlaps")
         self.steps[temporal[-1] :] = [*spatial, (tile, group), (loop, self.steps[temporal[-1]][1]), *tiles]

@@ -13,10 +13,11 @@ import pytest
 from model.architecture import AccessEnergy, Architecture, Compute, Fanout, StorageLevel
 from model.counting import ACCELFORGE, EXACT, Counting
 from model.formats.cascade.tree_nest import NotWrittenError
-from model.formats.fused import accelforge_mapping, load_cascade, load_fused
+from model.formats.fused import accelforge_mapping, fused_yaml, load_cascade, load_fused
 from model.formats.timeloop import AccelForgeOptions, LoadOptions
 from model.fused.cascade import Cascade
 from model.fused.cost import evaluate_fused
+from model.fused.mapping import Held
 from model.mapspace import KeepRules
 from model.text.source import SpecError
 from solver.certificate.canonical import canonical_sha256
@@ -460,7 +461,7 @@ fused_mapping:
 """
 
 
-def test_what_stays_while_a_shared_loop_slides_it_is_neither_read_nor_written(tmp_path: Path):
+def test_what_stays_while_a_shared_loop_slides_it_is_read_and_written(tmp_path: Path):
     cascade = read(tmp_path, WINDOW_BEFORE, ONE_BUFFER)
     files, own, other = (
         [tmp_path / "workload.yaml", tmp_path / "arch.yaml"],
@@ -478,8 +479,13 @@ def test_what_stays_while_a_shared_loop_slides_it_is_neither_read_nor_written(tm
     lines.remove(tile)
     lines.insert(next(n for n, line in enumerate(lines) if "p1, tile_shape" in line), f"  {tile.lstrip()}")
     other.write_text("".join(lines))
-    with pytest.raises(SpecError, match="`T0` stays in part while a shared loop slides its tile"):
-        load_fused(files, other)
+    kept = load_fused(files, other).mapping
+    assert kept.paths[0].leaf.held == (Held("T0", 1, keeps_overlap=True),)
+    assert evaluate_fused(cascade, kept).energy_j == 15060  # as AccelForge's `evaluate_mapping` says
+    other.write_text(accelforge_mapping(cascade, kept))
+    assert load_fused(files, other).mapping == kept
+    own.write_text(fused_yaml(cascade, kept))
+    assert load_fused(files, own).mapping == kept
 
 
 def _within(file: Path) -> Path:
