@@ -15,6 +15,7 @@ from model.formats.cascade.tree_nest import (
     Placed,
     PlacedLoop,
     PlacedTile,
+    check_overlaps,
     nest_of,
     ordered_dims,
     without_split_loops,
@@ -31,7 +32,6 @@ from model.fused.mapping import (
     Stored,
     nest_in_order,
 )
-from model.fused.visits import slides
 from model.mapping import FanoutMapping, Loop, SpatialLoop, StorageMapping
 from model.mapping import Mapping as LoopNest
 from model.mapspace import Mapspace
@@ -175,6 +175,7 @@ class _Joining:
         if einsum.is_copy:
             self._check_copy(einsum, place)
             return self._placed_leaf(Leaf(einsum.name, ()), path)
+        check_overlaps(einsum.problem, self.placed[place], shared)
         levels = einsum.mapspace.architecture.levels
         held: list[Held] = []
         private: list[Placed] = []
@@ -186,9 +187,9 @@ class _Joining:
                 depth += step.fanout is None
             elif step.is_home:
                 private += [step] if step.memory != levels[0].name else []
-            elif (is_slid := self._is_slid(place, step, depth, shared)) or depth < shared:
+            elif depth < shared + step.keeps_overlap:
                 self._check_held(einsum, step)
-                held.append(Held(step.dataspace, depth, is_slid))
+                held.append(Held(step.dataspace, depth, step.keeps_overlap))
                 self._at(held[-1], step.span)
             else:
                 private.append(step)
@@ -210,13 +211,6 @@ class _Joining:
     def _placed_leaf(self, leaf: Leaf, path: NestPath) -> Leaf:
         self._at(leaf, path.span)
         return leaf
-
-    def _is_slid(self, place: int, tile: PlacedTile, depth: int, shared: int) -> bool:
-        """Whether a tile stands right below a shared loop that slides it: what overlaps stays then."""
-        if not 0 < depth <= shared:
-            return False
-        space = self.cascade.einsums[place].problem.dataspace(tile.dataspace)
-        return slides(space, self.temporal(place)[depth - 1].dim)
 
     def _check_held(self, einsum: CascadeEinsum, tile: PlacedTile) -> None:
         on_chip = einsum.mapspace.architecture.on_chip

@@ -293,16 +293,34 @@ def changed(tmp_path: Path, old: str, new: str, name: str = "products.fused") ->
     return path
 
 
-def test_a_loop_of_one_iteration_slides_nothing(tmp_path: Path):
-    """AccelForge lowers a tile past it, but then fetches all of it in each iteration of the loop above."""
-    old = "- !Storage {tensors: [I], component: Buffer}\n  - !Temporal {rank_variable: p, tile_shape: 1}\n"
-    loop = "- !Temporal {rank_variable: p, tile_shape: 1}\n  "
-    path = changed(tmp_path, old, loop + old, "depthwise.between")
+PASSED = """  - !Storage {tensors: [I], component: Buffer}
+  - !Temporal {rank_variable: p, tile_shape: 1}
+"""
+
+
+def test_a_tile_below_the_shared_loop_that_slides_it_is_fetched_as_a_whole(tmp_path: Path):
+    """AccelForge lowers the tile past the loop with one iteration, but nothing of it stays."""
+    loop = PASSED.splitlines(keepends=True)[1]
+    path = changed(tmp_path, PASSED, loop + PASSED, "depthwise.between")
+    loaded = load_fused(files("depthwise", "tolled"), path)
+    assert not any(tile.keeps_overlap for tile in loaded.mapping.paths[0].leaf.held)
+    cost = evaluate_fused(loaded.cascade, loaded.mapping)
+    assert cost.energy_j == pytest.approx(3.5069077745440195e-08, rel=1e-6)  # AccelForge 1.0.467
+    assert max(room.size_words for room in cost.rooms if room.memory == "Buffer") == 44
+
+
+def test_a_tile_below_a_loop_of_its_nest_that_slides_it_is_refused(tmp_path: Path):
+    text = (DATA / "depthwise.between.yaml").read_text().replace(PASSED, "", 1)
+    tile, loop = PASSED.splitlines(keepends=True)
+    text = text.replace("      - !Compute {einsum: T,", f"    {loop}    {tile}      - !Compute {{einsum: T,")
+    (tmp_path / "mapping.yaml").write_text(
+        text.replace("      - !Compute {einsum: Z,", f"    {loop}      - !Compute {{einsum: Z,")
+    )
     with pytest.raises(SpecError, match="nothing of `I` stays while the loop above its tile slides it"):
-        load_fused(files("depthwise", "tolled"), path)
+        load_fused(files("depthwise", "tolled"), tmp_path / "mapping.yaml")
 
 
-def test_one_loop_slides_one_tile_that_stays_in_part(tmp_path: Path):
+def test_one_loop_slides_one_tile_that_stays_in_part():
     texts = ("T[p] = A[p+r] B[p+r] W[r]", "Z[p] = T[p]")
     architecture = random_architecture(Random(0), False)
     cascade = on_accelforge(cascade_of(texts, {"p": 4, "r": 2}, architecture))
