@@ -141,11 +141,11 @@ class Cascade:
     @cached_property
     def users(self) -> dict[str, tuple[int, ...]]:
         """Places of the Einsums that access each tensor, in order."""
-        tensors = dict.fromkeys(access.tensor for einsum in self.einsums for access in einsum.accesses)
-        return {
-            tensor: tuple(place for place, einsum in enumerate(self.einsums) if tensor in einsum.tensors)
-            for tensor in tensors
-        }
+        places: dict[str, list[int]] = {}
+        for place, einsum in enumerate(self.einsums):
+            for tensor in dict.fromkeys(access.tensor for access in einsum.accesses):
+                places.setdefault(tensor, []).append(place)
+        return {tensor: tuple(own) for tensor, own in places.items()}
 
     @cached_property
     def writers(self) -> dict[str, int]:
@@ -163,7 +163,9 @@ class Cascade:
 
     def place(self, einsum: str) -> int:
         """Return the place of an Einsum by name; ``KeyError`` if there is none."""
-        for place, other in enumerate(self.einsums):
-            if other.name == einsum:
-                return place
-        raise KeyError(einsum)
+        return self._places[einsum]
+
+    @cached_property
+    def _places(self) -> dict[str, int]:
+        """The place of each Einsum, by name."""
+        return {einsum.name: place for place, einsum in enumerate(self.einsums)}

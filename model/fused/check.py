@@ -10,7 +10,7 @@ from model.architecture import Architecture, Fanout, StorageLevel
 from model.extents import tiles_of
 from model.fused.cascade import Access, Cascade, CascadeEinsum
 from model.fused.mapping import Body, FusedMapping, Held, LeafPath, PrivateNest, SharedLoop, Stored, leaves
-from model.fused.visits import Visits, multi_term_dims, path_dims
+from model.fused.visits import Visits, multi_term_dims, path_dims, slides
 from model.mapping import FanoutMapping, StorageMapping
 from model.wording import listing
 
@@ -389,12 +389,17 @@ def _check_held(visits: Visits, place: int, tile: Held) -> None:
         raise FusedMappingError(f"`{tensor}` is stored, and has no second tile above the nests", tile)
     if not 0 <= tile.depth <= len(path.loops):
         raise FusedMappingError(f"`{einsum.name}` has {len(path.loops)} shared loops, not {tile.depth}", tile)
+    loop = path.loops[tile.depth - 1] if tile.depth else None
+    space = einsum.space(tile.dataspace)
+    if tile.keeps_overlap and (loop is None or not slides(space, loop.dim(einsum.name))):
+        text = f"`{tile.dataspace}` of `{einsum.name}` keeps what overlaps"
+        raise FusedMappingError(f"{text}, but the loop right above its tile does not slide it", tile)
     writer = cascade.writers.get(tensor)
     others = [] if writer is None else ([*cascade.readers(tensor)] if writer == place else [writer])
     least = max((path.shared(mapping.paths[other]) for other in others), default=0)
-    if tile.depth < least:
+    if tile.fetch_depth < least:
         text = f"`{tensor}` goes through the outermost memory inside {least} shared loops"
-        raise FusedMappingError(f"{text}, and is held above {least - tile.depth} of them", tile)
+        raise FusedMappingError(f"{text}, and is fetched above {least - tile.fetch_depth} of them", tile)
 
 
 def _check_nest(visits: Visits, place: int, nest: PrivateNest) -> None:

@@ -88,7 +88,9 @@ def evaluate_fused(
     for stored in mapping.stored:
         check_spread(cascade, mapping, stored)
     check_held_spread(cascade, mapping)
-    if not rule.by_order:
+    if rule.by_order:
+        _check_overlaps(mapping, rule)
+    else:
         _check_windows(cascade, mapping, rule)
     visits = Visits(cascade, mapping)
     costs, violations = list[EinsumCost](), list[tuple[str, Violation]]()
@@ -124,6 +126,13 @@ def _check_windows(cascade: Cascade, mapping: FusedMapping, rule: CountingRule) 
         if (dim := loop.dim(einsum.name)) in window_dims(einsum, handed):
             text = f"{rule.title} does not count shared loops that slide windows of what is handed over"
             raise FusedMappingError(f"{text}, as `{dim}` of `{einsum.name}` does", loop)
+
+
+def _check_overlaps(mapping: FusedMapping, rule: CountingRule) -> None:
+    """Check that all held tiles are fetched as a whole."""
+    for tile in (own for path in mapping.paths for own in path.leaf.held if own.keeps_overlap):
+        text = f"{rule.title} does not count held tiles that keep what overlaps"
+        raise FusedMappingError(f"{text}, as that of `{tile.dataspace}` does", tile)
 
 
 def _room_violations(cascade: Cascade, room: RoomTaken) -> Iterator[Violation]:
@@ -336,7 +345,7 @@ class _EinsumCounter:
             return counts
         position, place = way
         seen = kind.seen(space.name)
-        moved = self._moved(seen, space, place, held.depth)
+        moved = self._moved(seen, space, place, held.fetch_depth)
         reads, fills, updates = counts
         if position == place:
             return [reads, fills + moved, updates]

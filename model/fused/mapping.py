@@ -47,11 +47,23 @@ class Stored:
 class Held:
     """A tile of one dataspace of an Einsum that the outermost on-chip memory holds above shared loops.
 
-    `depth` is the number of shared loops above its place, counted from the root.
+    Parameters
+    ----------
+    depth
+        Number of shared loops above its place, counted from the root.
+    keeps_overlap
+        Whether what overlaps stays while the innermost of these loops slides the tile, by AccelForge's
+        counting rule: each of its iterations fetches the new part only.
     """
 
     dataspace: str
     depth: int
+    keeps_overlap: bool = False
+
+    @property
+    def fetch_depth(self) -> int:
+        """Number of shared loops that fetch all of what they select in each iteration."""
+        return self.depth - self.keeps_overlap
 
 
 @dataclass(frozen=True, slots=True)

@@ -111,7 +111,7 @@ def _held_words(visits: Visits, place: int, kinds: Sequence[VisitKind], space: D
     seen = kinds[0].seen(space.name)
     position = seen.home(einsum.mapspace.architecture.on_chip[0].name, space.name)
     divided = spatial_divisors(seen, position).keys() & multi_term_dims(einsum, space.name)
-    if divided and held.depth < len(path.loops):
+    if divided and held.fetch_depth < len(path.loops):
         text = f"windows of `{space.name}` are held above shared loops in a memory that exists several times"
         raise FusedMappingError(f"{text}, which is not modelled", held)
     choices = held_extents(visits, place, seen, position, held.depth)

@@ -9,6 +9,7 @@ from functools import cached_property
 
 from model.fused.cascade import Access, Cascade, CascadeEinsum
 from model.fused.mapping import FusedMapping, LeafPath
+from model.problem import Dataspace
 
 Span = tuple[int, int]
 """First index, and the one after the last."""
@@ -168,6 +169,12 @@ def multi_term_dims(einsum: CascadeEinsum, dataspace: str) -> frozenset[str]:
     every = [term.dim for terms in ranks for term in terms]
     joint = {term.dim for terms in ranks if len(terms) > 1 for term in terms}
     return frozenset(joint | {dim for dim in every if every.count(dim) > 1})
+
+
+def slides(space: Dataspace, dim: str) -> bool:
+    """Whether a dimension indexes a dataspace together with others, as in `p + r`."""
+    terms = next((terms for terms in space.ranks if dim in [term.dim for term in terms]), ())
+    return len(terms) > 1
 
 
 def window_dims(einsum: CascadeEinsum, tensors: Collection[str]) -> frozenset[str]:

@@ -327,6 +327,18 @@ class FusionSpace:
         every = range(len(self.einsums))
         return any(self._windows(0, len(self.einsums), place) for place in every)
 
+    @property
+    def slides_tiles(self) -> bool:
+        """Whether shared loops slide tiles that may be held, if places decide what stays."""
+        return any(
+            dim in window_dims(einsum, {tile.tensor}) & tile.windowed
+            for place, einsum in enumerate(self.einsums)
+            if not einsum.mapspace.counting_rule.by_order
+            for tile in self.tiles[place]
+            if not tile.bypassed
+            for dim in self.looped(place)
+        )
+
     @remembered
     def sliding(self, start: int, end: int) -> frozenset[int]:
         """Classes of a body's loops that move a window: producers go as far as their readers need."""

@@ -244,7 +244,9 @@ def _leaf_document(visits: Visits, evaluation: FusedEvaluation, leaf: Leaf) -> A
         memory = einsum.mapspace.architecture.on_chip[0].name
         words = evaluation.einsum(leaf.einsum).memory(memory).dataspace(tile.dataspace).tile_words
         above = path.loops[tile.depth].dim(leaf.einsum) if tile.depth < len(path.loops) else None
-        held.append({**picked(tile, "dataspace", "depth"), "above": above, "memory": memory, "words": words})
+        slid = path.loops[tile.depth - 1].dim(leaf.einsum) if tile.keeps_overlap else None
+        found = {"above": above, "slid_by": slid, "memory": memory, "words": words}
+        held.append({**picked(tile, "dataspace", "depth"), **found})
     written = [a.tensor for a in einsum.accesses if a.tensor in einsum.written]
     waits = [
         {"tensor": tensor, "memory": stored.memory, "shape": _largest_tile(visits, stored)}

@@ -317,9 +317,12 @@ def _draw_einsum(parts: list[Part], leaf: Value, x: float, y: float, width: floa
 def _leaf_facts(leaf: Value) -> Iterator[str]:
     """Yield the tiles that an Einsum holds above shared loops, and its tensors that stay on chip."""
     for tile in leaf["held"].entries():
-        if tile["above"].raw is not None:
-            dataspace, above, memory = (tile[key].text() for key in ("dataspace", "above", "memory"))
-            yield f"holds {dataspace} above {above} in {memory} ({counted(tile['words'].count(), 'word')})"
+        dataspace, memory = tile["dataspace"].text(), tile["memory"].text()
+        words = counted(tile["words"].count(), "word")
+        if tile.get("slid_by"):
+            yield f"keeps what overlaps of {dataspace} along {tile['slid_by'].text()} in {memory} ({words})"
+        elif tile["above"].raw is not None:
+            yield f"holds {dataspace} above {tile['above'].text()} in {memory} ({words})"
     for tile in leaf["waits"].entries():
         shape = " x ".join(count_text(extent.count()) for extent in tile["shape"].entries()) or 1
         yield f"{tile['tensor'].text()} stays in {tile['memory'].text()} ({shape})"

@@ -11,6 +11,7 @@ from itertools import product, takewhile
 from model.architecture import Architecture, Fanout, StorageLevel, with_places
 from model.cost.order import check_order
 from model.formats.accelforge.mapping import NestPath, Step, TiledLoop, TileNode, read_paths
+from model.fused.visits import slides
 from model.mapping import FanoutMapping, Loop, NodeMapping, SpatialLoop, StorageMapping
 from model.mapping import Mapping as LoopNest
 from model.mapspace import KeepRules, Mapspace, SpatialRules, TemporalRules
@@ -32,13 +33,22 @@ class PlacedLoop:
 
 @dataclass(frozen=True, slots=True)
 class PlacedTile:
-    """A dataspace in a memory, where its words are brought; `is_home` if no memory outside has it."""
+    """A dataspace in a memory, where its words are brought.
+
+    Parameters
+    ----------
+    is_home
+        No memory outside has it.
+    keeps_overlap
+        It stood above the loop right above, which slides it.
+    """
 
     dataspace: str
     tensor: str
     memory: str
     is_home: bool
     span: Span | None
+    keeps_overlap: bool = False
 
 
 Placed = PlacedLoop | PlacedTile
@@ -102,11 +112,8 @@ class PathReader:
             below, is_slid = place, False
             if not tile.is_home:
                 below, is_slid = _lowered(steps, place, space, self._moving(steps[:place]))
-            if not is_slid and _is_slid_above(loops, below, space):
-                message = f"nothing of `{tile.tensor}` stays while the loop above its tile slides it"
-                hint = "put the tile above that loop"
-                raise SpecError(f"{message}: not modelled", tile.span, hint=hint)
-            lowered.setdefault(below, []).append(tile)
+            is_slid = is_slid and loops[below].trips > 1
+            lowered.setdefault(below, []).append(replace(tile, keeps_overlap=is_slid))
         placed = list[Placed]()
         for place in range(len(steps)):
             placed += [loops[place]] if place in loops and loops[place].trips > 1 else []
@@ -306,17 +313,18 @@ def _lowered(steps: Sequence[Step], place: int, space: Dataspace, fixed: frozens
     return below, False
 
 
-def _is_slid_above(loops: Mapping[int, PlacedLoop], below: int, space: Dataspace) -> bool:
-    """Whether the innermost loop with several trips outside of a tile slides it."""
-    above = (loops[place] for place in range(below, -1, -1) if place in loops)
-    loop = next((own for own in above if own.trips > 1 and own.fanout is None), None)
-    return loop is not None and slides(space, loop.dim)
-
-
-def slides(space: Dataspace, dim: str) -> bool:
-    """Whether a dimension indexes a dataspace together with others, as in `p + r`."""
-    terms = next((terms for terms in space.ranks if dim in [term.dim for term in terms]), ())
-    return len(terms) > 1
+def check_overlaps(problem: Problem, placed: Sequence[Placed], shared: int = 0) -> None:
+    """Check that no loop but the first `shared` ones slides the tile right below it: all of it would go."""
+    depth, loop = 0, ""
+    for step in placed:
+        if isinstance(step, PlacedLoop):
+            depth, loop = (depth + 1, step.dim) if step.fanout is None else (depth, loop)
+            continue
+        is_new = depth > shared and not step.is_home and not step.keeps_overlap
+        if is_new and slides(problem.dataspace(step.dataspace), loop):
+            message = f"nothing of `{step.tensor}` stays while the loop above its tile slides it"
+            hint = "put the tile above that loop"
+            raise SpecError(f"{message}: not modelled", step.span, hint=hint)
 
 
 def nest_of(
@@ -441,6 +449,7 @@ def read_tree_nest(section: Node, einsum: str, mapspace: Mapspace) -> TreeNest:
     known = {step.tensor for path in paths.values() for step in path.steps if isinstance(step, TileNode)}
     reader = PathReader(paths[einsum], problem, architecture, tensors, known | set(tensors))
     placed = reader.placed()
+    check_overlaps(problem, placed)
     outermost = architecture.levels[0].name
     tiles = [step for step in placed if isinstance(step, PlacedTile)]
     for tile in tiles:
@@ -539,15 +548,21 @@ class PathWriter:
             order.setdefault(node.name if isinstance(node, Fanout) else node.component, place)
         return order
 
-    def tile(self, dataspace: str, memory: str, group: int | None = None) -> None:
-        """Add a tile: above the loop right above, if that slides it."""
+    def tile(
+        self, dataspace: str, memory: str, group: int | None = None, keeps_overlap: bool = False
+    ) -> None:
+        """Add a tile: above the loop right above, if that slides it and what overlaps stays.
+
+        That is always so in a private nest; below shared loops, where it `keeps_overlap`.
+        """
         position = self._order[memory]
         is_home = self.homes.setdefault(dataspace, position) == position
         tile = PlacedTile(dataspace, self.tensors[dataspace], memory, is_home, None)
         temporal = [i for i, (step, _) in enumerate(self.steps) if _is_temporal(step)]
         loop = self.steps[temporal[-1]][0] if temporal else None
         is_slid = isinstance(loop, PlacedLoop) and slides(self.problem.dataspace(dataspace), loop.dim)
-        if is_home or not is_slid:
+        is_whole = bool(temporal) and self.steps[temporal[-1]][1] is not None and not keeps_overlap
+        if is_home or not is_slid or is_whole:
             self.steps.append((tile, group))
             return
         assert isinstance(loop, PlacedLoop)
@@ -557,9 +572,6 @@ class PathWriter:
         if tiles and any(own.dim == loop.dim for own, _ in spatial if isinstance(own, PlacedLoop)):
             message = f"a loop over `{loop.dim}` slides `{dataspace}` in `{memory}`"
             raise NotWrittenError(f"{message}, and spatial loops divide it as well")
-        if self.steps[temporal[-1]][1] is not None:
-            message = f"a shared loop over `{loop.dim}` slides `{dataspace}` in `{memory}`"
-            raise NotWrittenError(f"{message}, where AccelForge would keep what overlaps")
         self.steps[temporal[-1] :] = [*spatial, (tile, group), (loop, self.steps[temporal[-1]][1]), *tiles]
 
     def loop(self, dim: str, trips: int, fanout: str | None = None, group: int | None = None) -> None:

@@ -15,9 +15,9 @@ from model.formats.cascade.tree_nest import (
     Placed,
     PlacedLoop,
     PlacedTile,
+    check_overlaps,
     nest_of,
     ordered_dims,
-    slides,
     without_split_loops,
 )
 from model.fused.cascade import Access, Cascade, CascadeEinsum
@@ -175,11 +175,11 @@ class _Joining:
         if einsum.is_copy:
             self._check_copy(einsum, place)
             return self._placed_leaf(Leaf(einsum.name, ()), path)
+        check_overlaps(einsum.problem, self.placed[place], shared)
         levels = einsum.mapspace.architecture.levels
         held: list[Held] = []
         private: list[Placed] = []
         depth = 0
-        self._check_slid(place, shared)
         for step in self.placed[place]:
             if isinstance(step, PlacedLoop):
                 is_shared = step.fanout is None and depth < shared
@@ -187,12 +187,12 @@ class _Joining:
                 depth += step.fanout is None
             elif step.is_home:
                 private += [step] if step.memory != levels[0].name else []
-            elif depth >= shared:
-                private.append(step)
-            else:
+            elif depth < shared + step.keeps_overlap:
                 self._check_held(einsum, step)
-                held.append(Held(step.dataspace, depth))
+                held.append(Held(step.dataspace, depth, step.keeps_overlap))
                 self._at(held[-1], step.span)
+            else:
+                private.append(step)
         nest = self._nest(place, private)
         self._at(nest, path.span)
         return self._placed_leaf(Leaf(einsum.name, (nest,), tuple(held)), path)
@@ -211,14 +211,6 @@ class _Joining:
     def _placed_leaf(self, leaf: Leaf, path: NestPath) -> Leaf:
         self._at(leaf, path.span)
         return leaf
-
-    def _check_slid(self, place: int, shared: int) -> None:
-        """Check that no shared loop slides the tile right below it: some of it would stay."""
-        problem, loops = self.cascade.einsums[place].problem, self.temporal(place)[:shared]
-        for depth, tile in ((depth, own) for depth, own in self.tiles(place) if not own.is_home):
-            if 0 < depth <= shared and slides(problem.dataspace(tile.dataspace), loops[depth - 1].dim):
-                message = f"`{tile.tensor}` stays in part while a shared loop slides its tile: not modelled"
-                raise SpecError(message, tile.span)
 
     def _check_held(self, einsum: CascadeEinsum, tile: PlacedTile) -> None:
         on_chip = einsum.mapspace.architecture.on_chip
@@ -336,14 +328,17 @@ def _nest_path(cascade: Cascade, mapping: FusedMapping, place: int) -> NestPath:
         raise NotWrittenError(f"Einsum `{einsum.name}` reads a tensor twice")
     if len(path.leaf.nests) > 1 or any(nest.bounds is not None for nest in path.leaf.nests):
         raise NotWrittenError(f"the visits of Einsum `{einsum.name}` differ")
+    slid = [tile.depth for tile in path.leaf.held if tile.keeps_overlap]
+    if len(set(slid)) < len(slid):
+        raise NotWrittenError(f"one shared loop slides two tiles of Einsum `{einsum.name}` that stay in part")
     writer = PathWriter(problem, architecture, tensors, cascade.persistent)
     for dataspace, tensor in tensors.items():
         if tensor not in mapping.stored_at:
             writer.tile(dataspace, architecture.levels[0].name, OUTSIDE_GROUPS)
     left = dict(problem.bound)
     for depth, loop in enumerate((*path.loops, None)):
-        for dataspace, memory in _tiles_above(einsum, mapping, path, depth):
-            writer.tile(dataspace, memory, OUTSIDE_GROUPS)
+        for dataspace, memory, keeps_overlap in _tiles_above(einsum, mapping, path, depth):
+            writer.tile(dataspace, memory, OUTSIDE_GROUPS, keeps_overlap)
         if loop is not None:
             left[loop.dim(einsum.name)] //= loop.trips
             writer.loop(loop.dim(einsum.name), loop.trips, group=path.bodies[depth] + 1)
@@ -358,14 +353,15 @@ def _nest_path(cascade: Cascade, mapping: FusedMapping, place: int) -> NestPath:
 
 def _tiles_above(
     einsum: CascadeEinsum, mapping: FusedMapping, path: LeafPath, depth: int
-) -> Iterator[tuple[str, str]]:
-    """Yield what is stored and held right below so many shared loops, with its memory."""
+) -> Iterator[tuple[str, str, bool]]:
+    """Yield what is stored and held below so many shared loops, its memory, and whether overlaps stay."""
     for access in einsum.accesses:
         stored = mapping.stored_at.get(access.tensor)
         if stored is not None and stored.depth == depth:
-            yield access.dataspace, stored.memory
+            yield access.dataspace, stored.memory, False
     outermost = einsum.mapspace.architecture.on_chip[:1]
-    yield from ((held.dataspace, outermost[0].name) for held in path.leaf.held if held.depth == depth)
+    for held in (own for own in path.leaf.held if own.depth == depth):
+        yield held.dataspace, outermost[0].name, held.keeps_overlap
 
 
 def einsum_mapping(mapspace: Mapspace, einsum: str, mapping: LoopNest) -> str:

@@ -22,6 +22,7 @@ from model.fused.mapping import (
 from model.mapping import Axis, FanoutMapping, Loop, Mapping, NodeMapping, SpatialLoop, StorageMapping
 from model.text.fields import (
     add_once,
+    as_bool,
     as_int,
     as_mapping,
     as_sequence,
@@ -42,7 +43,7 @@ _ITEM_KEYS: dict[str, tuple[str, ...]] = {
     "body": ("body",),
     "loop": ("loop", "trips"),
     "store": ("store", "memory"),
-    "hold": ("hold", "einsum"),
+    "hold": ("hold", "einsum", "keeps_overlap"),
     "einsum": ("einsum", "nest", "nests"),
 }
 _NEST_KEYS: dict[str, tuple[str, ...]] = {
@@ -177,7 +178,12 @@ def _read_held(reader: _FusedReader, entry: MappingNode, depth: int) -> set[str]
     names = [einsum.name for einsum in reader.cascade.einsums]
     name = known_name(entry.require("einsum", "a held tile"), names, "Einsum")
     spaces = [access.dataspace for access in reader.cascade.einsums[names.index(name)].accesses]
-    held = Held(known_name(entry.require("hold"), spaces, f"dataspace of `{name}`"), depth)
+    keeps_overlap = entry.get("keeps_overlap")
+    held = Held(
+        known_name(entry.require("hold"), spaces, f"dataspace of `{name}`"),
+        depth,
+        keeps_overlap is not None and as_bool(keeps_overlap, "`keeps_overlap`"),
+    )
     reader.held.setdefault(name, []).append(held)
     reader.placed(held, entry)
     return {name}
@@ -381,8 +387,9 @@ class _Writer:
         """Yield what is stored and held below `depth` loops, the last one being of a body."""
         for path in (path for path in self.mapping.paths if _stands_in(path, body, depth)):
             einsum = quoted_name(path.leaf.einsum)
-            names = [quoted_name(held.dataspace) for held in path.leaf.held if held.depth == depth]
-            yield from (f"- {{hold: {name}, einsum: {einsum}}}" for name in names)
+            for held in (own for own in path.leaf.held if own.depth == depth):
+                overlap = ", keeps_overlap: true" if held.keeps_overlap else ""
+                yield f"- {{hold: {quoted_name(held.dataspace)}, einsum: {einsum}{overlap}}}"
         for stored in self.mapping.stored:
             path = self.mapping.paths[self.cascade.users[stored.tensor][0]]
             if stored.depth == depth and _stands_in(path, body, depth):

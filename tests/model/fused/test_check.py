@@ -42,8 +42,8 @@ def test_a_good_one():
     assert evaluate_fused(PRODUCTS, GOOD).valid
 
 
-def _held(dataspace: str, depth: int, keep: str = "AW") -> FusedMapping:
-    leaf = Leaf("T", (nest(keep, m=2, a=2, b=2),), (Held(dataspace, depth),))
+def _held(dataspace: str, depth: int, keep: str = "AW", keeps_overlap: bool = False) -> FusedMapping:
+    leaf = Leaf("T", (nest(keep, m=2, a=2, b=2),), (Held(dataspace, depth, keeps_overlap),))
     return FusedMapping((body(first=leaf),), STORED)
 
 
@@ -73,8 +73,10 @@ BAD: list[tuple[str, FusedMapping]] = [
     ("not a dataspace of", _held("X", 0)),
     ("is stored, and has no second tile", _held("T", 0)),
     ("has 1 shared loops, not 2", _held("A", 2)),
+    ("the loop right above its tile does not slide it", _held("A", 0, keeps_overlap=True)),
+    ("the loop right above its tile does not slide it", _held("A", 1, keeps_overlap=True)),
     ("keeps all that `T` does not store", _held("A", 0, keep="A")),
-    ("inside 1 shared loops, and is held above 1", replace(_held("T", 0, keep="AWT"), stored=())),
+    ("inside 1 shared loops, and is fetched above 1", replace(_held("T", 0, keep="AWT"), stored=())),
 ]
 
 

@@ -11,11 +11,12 @@ from random import Random
 import pytest
 
 from model.architecture import AccessEnergy, Architecture, Compute, Fanout, StorageLevel
-from model.formats.cascade.tree_nest import NotWrittenError
-from model.formats.fused import accelforge_mapping, load_cascade, load_fused
+from model.counting import ACCELFORGE, EXACT, Counting
+from model.formats.fused import accelforge_mapping, fused_yaml, load_cascade, load_fused
 from model.formats.timeloop import AccelForgeOptions, LoadOptions
 from model.fused.cascade import Cascade
 from model.fused.cost import evaluate_fused
+from model.fused.mapping import Held
 from model.mapspace import KeepRules
 from model.text.source import SpecError
 from solver.certificate.canonical import canonical_sha256
@@ -24,6 +25,7 @@ from solver.fusion.certificate import fused_certificate
 from solver.fusion.edges import EdgeKind
 from solver.fusion.least import EdgePricer, Effort
 from solver.fusion.limits import FusionLimits, NotSearchedError
+from solver.fusion.result import restrictions
 from solver.fusion.space import FusionSpace
 from solver.fusion.unrolling import UnrolledVisits
 from solver.result import Clock, Options, Status
@@ -212,6 +214,47 @@ def test_windows_by_accelforges_rule(name: str, seed: int, objectives: tuple[str
         if objective == "latency":
             raised = [{**own, "cycles": own["cycles"] + 1} for own in document["least"]]
             assert verdict(digested({**document, "least": raised}), tmp_path)[0] == "INVALID"
+
+
+TWO_MEMORIES = """
+arch:
+  nodes:
+  - !Memory
+    {name: Main, size: inf, leak_power: 0, tensors: {keep: ~Intermediates, may_keep: All}, actions: [
+      {name: read, energy: 100, throughput: inf}, {name: write, energy: 100, throughput: inf}]}
+  - !Memory
+    {name: Buffer, size: 24, leak_power: 0, tensors: {keep: ~Main, may_keep: All}, actions: [
+      {name: read, energy: 1, throughput: inf}, {name: write, energy: 1, throughput: inf}]}
+  - !Compute {name: MAC, leak_power: 0, actions: [{name: compute, energy: 1, throughput: 1}]}
+"""
+
+DEPTHWISE = """
+workload:
+  rank_sizes: {C: 2, M: 2, P: 8, R: 3, S: 2}
+  bits_per_value: {All: 1}
+  einsums:
+  - {einsum: "T1[c, p] = T0[c, H: p + r] * W0[c, r]", renames: {input: T0, output: T1, weight: W0}}
+  - {einsum: "T2[m, p] = T1[c, p] * W1[m, c]", renames: {input: T1, output: T2, weight: W1}}
+"""
+
+
+@pytest.mark.parametrize(
+    "old, new, counting, is_told",
+    [
+        ("", "", ACCELFORGE, True),
+        ("H: p + r", "H: p", ACCELFORGE, False),
+        ("[c, H: p + r] * W0[c, r]", "[c, p, H: r + s] * W0[c, r, s]", ACCELFORGE, False),
+        ("", "", EXACT, False),
+    ],
+)
+def test_the_report_says_that_no_tile_stays_in_part(
+    old: str, new: str, counting: Counting, is_told: bool, tmp_path: Path
+):
+    cascade = read(tmp_path, DEPTHWISE.replace(old, new), TWO_MEMORIES)
+    spaces = (replace(own.mapspace, counting=counting) for own in cascade.einsums)
+    einsums = (replace(own, mapspace=space) for own, space in zip(cascade.einsums, spaces, strict=True))
+    space = FusionSpace(replace(cascade, einsums=tuple(einsums)), FusionLimits())
+    assert ("no tile stays in part while a shared loop slides it" in restrictions(space)) == is_told
 
 
 def test_what_the_outermost_memory_leaves_is_stored_in_the_next_one(tmp_path: Path):
@@ -407,6 +450,15 @@ def test_shared_loops_move_windows_of_what_is_not_handed_over(tmp_path: Path):
     assert verdict(forged, tmp_path)[0] in ("INVALID", "CANNOT CHECK")
 
 
+def test_no_certificate_says_that_a_tile_keeps_what_overlaps(tmp_path: Path):
+    result = fuse_cascade(read(tmp_path, WINDOW_BEFORE, ONE_BUFFER), "energy")
+    document = json.loads(json.dumps(fused_certificate(result, ["python"])))
+    tree = copy.deepcopy(document["mapping"])
+    leaf = tree["tree"][0]["children"][0]
+    leaf["held"] = [[0, 1, True], *leaf["held"]]
+    assert verdict(digested({**document, "mapping": tree}), tmp_path)[0] == "INVALID"
+
+
 SLID = """
 fused_mapping:
 - body:
@@ -417,7 +469,7 @@ fused_mapping:
 """
 
 
-def test_what_stays_while_a_shared_loop_slides_it_is_neither_read_nor_written(tmp_path: Path):
+def test_what_stays_while_a_shared_loop_slides_it_is_read_and_written(tmp_path: Path):
     cascade = read(tmp_path, WINDOW_BEFORE, ONE_BUFFER)
     files, own, other = (
         [tmp_path / "workload.yaml", tmp_path / "arch.yaml"],
@@ -426,8 +478,10 @@ def test_what_stays_while_a_shared_loop_slides_it_is_neither_read_nor_written(tm
     )
     own.write_text(SLID)
     slid = load_fused(files, own).mapping
-    with pytest.raises(NotWrittenError, match="a shared loop over `p1` slides `T0` in `GLB`"):
-        accelforge_mapping(cascade, slid)
+    other.write_text(accelforge_mapping(cascade, slid))
+    whole = (slid, load_fused(files, other).mapping)
+    assert [evaluate_fused(cascade, own).energy_j for own in whole] == [17888] * 2  # as AccelForge says
+    assert whole[1].paths[0].leaf.held == ()
     other.write_text(accelforge_mapping(cascade, load_fused(files, _within(own)).mapping))
     assert evaluate_fused(cascade, load_fused(files, other).mapping).valid
     lines = other.read_text().splitlines(keepends=True)
@@ -435,8 +489,13 @@ def test_what_stays_while_a_shared_loop_slides_it_is_neither_read_nor_written(tm
     lines.remove(tile)
     lines.insert(next(n for n, line in enumerate(lines) if "p1, tile_shape" in line), f"  {tile.lstrip()}")
     other.write_text("".join(lines))
-    with pytest.raises(SpecError, match="`T0` stays in part while a shared loop slides its tile"):
-        load_fused(files, other)
+    kept = load_fused(files, other).mapping
+    assert kept.paths[0].leaf.held == (Held("T0", 1, keeps_overlap=True),)
+    assert evaluate_fused(cascade, kept).energy_j == 15060  # as AccelForge's `evaluate_mapping` says
+    other.write_text(accelforge_mapping(cascade, kept))
+    assert load_fused(files, other).mapping == kept
+    own.write_text(fused_yaml(cascade, kept))
+    assert load_fused(files, own).mapping == kept
 
 
 def _within(file: Path) -> Path:

@@ -9,7 +9,7 @@ import pytest
 
 from model.architecture import Architecture, Fanout
 from model.cost import evaluate_in
-from model.counting import ACCELFORGE
+from model.counting import ACCELFORGE, EXACT
 from model.formats.cascade.loader import load_einsum
 from model.formats.cascade.tree_nest import NotWrittenError
 from model.formats.fused import accelforge_mapping, einsum_mapping, load_fused
@@ -18,8 +18,9 @@ from model.formats.timeloop import AccelForgeOptions, LoadOptions, TimeloopOptio
 from model.fused.cascade import Cascade
 from model.fused.check import FusedMappingError
 from model.fused.cost import evaluate_fused
-from model.fused.mapping import FusedMapping, PrivateNest, leaves
+from model.fused.mapping import Body, FusedMapping, Held, Leaf, PrivateNest, SharedLoop, Stored, leaves
 from model.fused.report import FusedEvaluation
+from model.fused.visits import slides
 from model.mapping import FanoutMapping
 from model.text.reader import read_files
 from model.text.source import SpecError
@@ -27,7 +28,9 @@ from tests.conftest import REPOSITORY
 from tests.model.fused.random_cascades import (
     COPIES,
     SHAPES,
+    cascade_of,
     in_other_orders,
+    random_architecture,
     random_cascade,
     random_fused,
     with_tolls,
@@ -41,6 +44,12 @@ FIGURES = {
     ("attention", "fused", "tolled"): (3.378321057727633e-08, 5.226666601743091e-07, {"Buffer": 0.5}),
     ("copy", "fused", "plain"): (2.047283196955781e-08, 3.6800000025039026e-07, {"Buffer": 0.40625}),
     ("window", "unfused", "tolled"): (2.3527637403012017e-08, 2.293333380976037e-07, {"Buffer": 0.34375}),
+    ("depthwise", "outside", "tolled"): (
+        2.3265429302760533e-08,
+        3.3733333282270905e-07,
+        {"Buffer": 0.515625},
+    ),
+    ("depthwise", "between", "tolled"): (2.67217706243177e-08, 4.6266666231531417e-07, {"Buffer": 0.34375}),
 }
 """Joules, seconds and shares of memories by AccelForge 1.0.467: of a workload, a mapping, an architecture."""
 
@@ -195,6 +204,56 @@ def test_what_is_written_has_the_same_figures(name: str, tolled: bool, tmp_path:
     assert written
 
 
+AHEAD = ("T[p,c] = A[p+r,c] W[r,c]", "Z[p,m] = T[p,c] V[c,m]")
+"""A window of what no Einsum passes on."""
+
+
+def test_what_keeps_its_overlap_has_the_same_figures(tmp_path: Path):
+    random, written, file = Random("ahead"), 0, tmp_path / "mapping.yaml"
+    while written < 6:
+        bounds = {"p": 6, "r": 3, "c": random.choice((2, 4)), "m": 2}
+        cascade = on_accelforge(cascade_of(AHEAD, bounds, random_architecture(random, False)))
+        mapping = random_fused(random, cascade, shared=0)
+        mapping = None if mapping is None else with_overlaps(cascade, mapping)
+        if mapping is None or is_told_otherwise(cascade, mapping):
+            continue
+        try:
+            ours = evaluate_fused(cascade, mapping)
+            file.write_text(accelforge_mapping(cascade, mapping))
+            read = read_mapping_tree(read_files([file]).require("mapping"), cascade)[0]
+        except (FusedMappingError, NotWrittenError, SpecError):
+            continue
+        theirs = evaluate_fused(cascade, read)
+        assert figures(theirs) == figures(ours)
+        sizes = zip(theirs.rooms, ours.rooms, strict=True)
+        assert all(their.size_words <= our.size_words for their, our in sizes)
+        assert figures(ours) != figures(evaluate_fused(cascade, with_overlaps(cascade, mapping, False)))
+        with pytest.raises(FusedMappingError, match="does not count held tiles that keep what overlaps"):
+            evaluate_fused(cascade, mapping, EXACT)
+        written += 1
+
+
+def with_overlaps(cascade: Cascade, mapping: FusedMapping, keeps: bool = True) -> FusedMapping | None:
+    """A mapping whose held tiles keep what overlaps wherever a shared loop slides them; None if none does."""
+    slid: list[str] = []
+
+    def changed(child: Body | Leaf) -> Body | Leaf:
+        if isinstance(child, Body):
+            return replace(child, children=tuple(map(changed, child.children)))
+        place = cascade.place(child.einsum)
+        loops = mapping.paths[place].loops
+        held = []
+        for tile in child.held:
+            space = cascade.einsums[place].space(tile.dataspace)
+            is_slid = tile.depth > 0 and slides(space, loops[tile.depth - 1].dim(child.einsum))
+            slid.extend([tile.dataspace] * is_slid)
+            held.append(replace(tile, keeps_overlap=is_slid and keeps))
+        return replace(child, held=tuple(held))
+
+    found = FusedMapping(tuple(map(changed, mapping.children)), mapping.stored)
+    return found if slid else None
+
+
 @pytest.mark.parametrize("name", ["products", "attention", "diamond"])
 def test_nests_in_any_order_have_the_same_figures(name: str, tmp_path: Path):
     """AccelForge 1.0.467 priced 60 such mappings of two products the same."""
@@ -232,6 +291,44 @@ def changed(tmp_path: Path, old: str, new: str, name: str = "products.fused") ->
     path = tmp_path / "changed.yaml"
     path.write_text(text.replace(old, new, 1))
     return path
+
+
+PASSED = """  - !Storage {tensors: [I], component: Buffer}
+  - !Temporal {rank_variable: p, tile_shape: 1}
+"""
+
+
+def test_a_tile_below_the_shared_loop_that_slides_it_is_fetched_as_a_whole(tmp_path: Path):
+    """AccelForge lowers the tile past the loop with one iteration, but nothing of it stays."""
+    loop = PASSED.splitlines(keepends=True)[1]
+    path = changed(tmp_path, PASSED, loop + PASSED, "depthwise.between")
+    loaded = load_fused(files("depthwise", "tolled"), path)
+    assert not any(tile.keeps_overlap for tile in loaded.mapping.paths[0].leaf.held)
+    cost = evaluate_fused(loaded.cascade, loaded.mapping)
+    assert cost.energy_j == pytest.approx(3.5069077745440195e-08, rel=1e-6)  # AccelForge 1.0.467
+    assert max(room.size_words for room in cost.rooms if room.memory == "Buffer") == 44
+
+
+def test_a_tile_below_a_loop_of_its_nest_that_slides_it_is_refused(tmp_path: Path):
+    text = (DATA / "depthwise.between.yaml").read_text().replace(PASSED, "", 1)
+    tile, loop = PASSED.splitlines(keepends=True)
+    text = text.replace("      - !Compute {einsum: T,", f"    {loop}    {tile}      - !Compute {{einsum: T,")
+    (tmp_path / "mapping.yaml").write_text(
+        text.replace("      - !Compute {einsum: Z,", f"    {loop}      - !Compute {{einsum: Z,")
+    )
+    with pytest.raises(SpecError, match="nothing of `I` stays while the loop above its tile slides it"):
+        load_fused(files("depthwise", "tolled"), tmp_path / "mapping.yaml")
+
+
+def test_one_loop_slides_one_tile_that_stays_in_part():
+    texts = ("T[p] = A[p+r] B[p+r] W[r]", "Z[p] = T[p]")
+    architecture = random_architecture(Random(0), False)
+    cascade = on_accelforge(cascade_of(texts, {"p": 4, "r": 2}, architecture))
+    held = tuple(Held(name, 1, keeps_overlap=True) for name in "AB")
+    loop = SharedLoop(2, (("T", "p"), ("Z", "p")))
+    mapping = FusedMapping((Body((loop,), (Leaf("T", (), held), Leaf("Z", ()))),), (Stored("T", "GLB", 1),))
+    with pytest.raises(NotWrittenError, match="one shared loop slides two tiles of Einsum `T`"):
+        accelforge_mapping(cascade, mapping)
 
 
 ERRORS = [
