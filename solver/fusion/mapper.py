@@ -34,6 +34,7 @@ from solver.fusion.result import (
     restrictions,
 )
 from solver.fusion.space import FusionSpace
+from solver.fusion.ways import Given
 from solver.processes import memory_bytes
 from solver.result import (
     BOUNDS,
@@ -441,9 +442,27 @@ class _Search:
         return Clock(REMAINDERS_S if left_s is None else share * left_s, self.clock.stop)
 
     def _bound_by_floors(self, best: _Best) -> None:
-        """Bound each Einsum by floors first, so that there is a bound whatever time its searches take."""
+        """Bound each Einsum by floors first, so that there is a bound whatever time its searches take.
+
+        Those that cost most in the best mapping come first: there may not be time for all of them.
+        """
         search = self._paths(self.space)
+        for place in self._dearest_first(best.evaluation):
+            search.bodies.lower((), place, Given((), 0))
         self._report(best, search.value(search.start(0, frozenset())))
+
+    def _dearest_first(self, cost: FusedEvaluation | None) -> list[int]:
+        """Einsums by what the others cost without them."""
+
+        def others(place: int) -> int:
+            assert cost is not None
+            own = cost.einsums[place]
+            energy = cost.energy - own.energy * own.n_instances
+            cycles = cost.cycles - own.cycles * own.n_instances * own.cycle_length
+            return objective_value(self.objective, energy, cycles)
+
+        places = range(len(self.cascade.einsums))
+        return list(places) if cost is None else sorted(places, key=others)
 
     def _map_alone(self) -> None:
         """Map each Einsum with remainders as if it were alone, those that differ in names alone once."""
@@ -563,25 +582,29 @@ class _Search:
         return space is self.widest and self.pricer.remainders == self.is_any
 
     def _bound_at_once(self, search: PathSearch) -> int:
-        """A bound on all paths that takes little time: by each Einsum alone, or by its arithmetic.
+        """A bound on all paths that takes little time: by what is known of each Einsum alone.
 
-        Once time is over, the last space has it all: its bound is one on the others, too.
+        Bounds on other spaces than the last one are none on the result: they are worth no time.
         """
-        if self.clock.stop() and not self._is_last(search.space):
+        if not self._is_last(search.space):
             return 0
         clock, self.pricer.clock = self.pricer.clock, self.clock
         if self.clock.stop():
             self.pricer.clock, self.pricer.in_closed_form = self._last, True
         try:
-            return search.value(search.start(0, frozenset()))
-        except Stopped:
-            least = [self.pricer.arithmetic(place) for place in range(len(self.cascade.einsums))]
-            pairs = [(own, e.times) for own, e in zip(least, self.cascade.einsums, strict=True)]
-            energy = sum(int(own.paid) * times[0] for own, times in pairs)
-            cycles = sum(int(own.cycles) * times[1] for own, times in pairs)
-            return objective_value(self.objective, energy, cycles)
+            found = [self._least_alone(search, place) for place in range(len(self.cascade.einsums))]
         finally:
             self.pricer.clock = clock
+        energy, cycles = sum(own[0] for own in found), sum(own[1] for own in found)
+        return objective_value(self.objective, energy, cycles)
+
+    def _least_alone(self, search: PathSearch, place: int) -> tuple[int, int]:
+        """Least energy and cycles of an Einsum; by its arithmetic if there is no time for more."""
+        try:
+            return search.bodies.lower((), place, Given((), 0))
+        except Stopped:
+            least, (times, of_cycles) = self.pricer.arithmetic(place), self.cascade.einsums[place].times
+            return int(least.paid) * times, int(least.cycles) * of_cycles
 
     def _paths(self, space: FusionSpace, longest: int | None = None, as_paid: bool = False) -> PathSearch:
         """Search paths of a space; bounds on Einsums do not depend on how many loops it allows."""

@@ -17,8 +17,11 @@ from solver.search.path.listed import Listed
 from solver.search.path.masked import FEW_TILES, Masked
 from solver.search.path.unrolled import Loosest, Unrolled
 
-TIED = 1 - 1e-9
-"""Share of the incumbent from which bounds are computed once more, as exactly as numbers can tell."""
+TIED = 1 - 1e-4
+"""Share of the incumbent from which bounds are computed once more, as exactly as numbers can tell.
+
+Whether each instance pays for whole blocks matters there, too: that raises bounds by more than doubles err.
+"""
 
 MOST_LIMITED_GRAINS = 1 << 64
 """Grains of energy from which on limits are not looked at."""
@@ -194,7 +197,7 @@ class Bounds:
         return ByPair(self, fixed + floors, cycles, more, classes)
 
     def tied(self, values: FloatArray) -> IntArray:
-        """Which values may improve on the incumbent, though doubles hardly tell them from it."""
+        """Which values may improve on the incumbent by little."""
         incumbent = self.goal.incumbent
         if incumbent is None or self.goal.objective == "latency":
             return np.empty(0, dtype=np.int64)

@@ -121,13 +121,13 @@ class _FloorsOfMasks:
     @property
     def least(self) -> tuple[int, int]:
         """Energy units and cycles of all choices; 0 if there is none."""
-        energy, cycles = float(self.energies.min()), float(self.cycles.min())
-        if not (math.isfinite(energy) and math.isfinite(cycles)):
+        energy, fewest = float(self.energies.min()), float(self.cycles.min())
+        if not (math.isfinite(energy) and math.isfinite(fewest)):
             return 0, 0
         steps, most = fewest_steps(self.every), energy * NEAR
-        near = [(floors, own) for energies, own, floors in self._of_each if energies.min() <= most]
-        finely = min(floors.least_energy_finely(own, steps, most) for floors, own in near)
-        return max(math.ceil(energy), finely), math.ceil(cycles)
+        near = [own for own in self._of_each if own[0].min() <= most]
+        finely = min(floors.least_energy_finely(own, cycles, steps, most) for own, cycles, floors in near)
+        return max(math.ceil(energy), finely), math.ceil(fewest)
 
 
 class InVisits(Unrolled):
@@ -168,18 +168,17 @@ class MaskFloors:
 
     def energies(self, cycles: FloatArray, steps: FloatArray) -> FloatArray:
         """Energy units, given cycles, and those of the arithmetic; infinite where nothing is possible."""
-        energies = self.charges.whole(self._energies(cycles, steps))
-        return np.where(np.isfinite(cycles), energies, math.inf)
-
-    def _energies(self, cycles: FloatArray, steps: FloatArray) -> FloatArray:
         waiting = self._bounds.waiting(cycles, steps)
-        return self._bounds.masked.fixed(self.every, waiting) + self._words(ENERGY)
+        energies = self._bounds.masked.fixed(self.every, waiting) + self._words(ENERGY)
+        return np.where(np.isfinite(cycles), self.charges.whole(energies), math.inf)
 
-    def least_energy_finely(self, cycles: FloatArray, steps: FloatArray, most: float) -> int:
-        """Energy units up to `most`, as exactly as numbers can tell."""
+    def least_energy_finely(
+        self, energies: FloatArray, cycles: FloatArray, steps: FloatArray, most: float
+    ) -> int:
+        """Energy units of the choices with up to `most`, as exactly as numbers can tell."""
         if most < MOST_GRAINS * self.charges.grain:
             return 0
-        near = np.flatnonzero(np.isfinite(cycles) & (self._energies(cycles, steps) <= most * NEAR))
+        near = np.flatnonzero(energies <= most * NEAR)
         if len(near) > MOST_NEAR:
             return 0
         some, fine = replace(self, every=self.every[near]), self.charges.fine

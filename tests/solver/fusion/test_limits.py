@@ -12,6 +12,7 @@ from solver.fusion import FusionLimits, FusionProgress, drafts, fuse_cascade, ma
 from solver.fusion.bodies import BodyBounds
 from solver.fusion.drafts import Floor
 from solver.fusion.mapper import _Search
+from solver.fusion.ways import Given
 from solver.result import Options, Status, Termination
 from tests.conftest import Clock
 from tests.solver.fusion.test_optimum import drawn
@@ -98,6 +99,29 @@ def test_einsums_that_there_is_no_time_to_search_are_mapped_by_a_heuristic():
     assert result.value >= optimum
     assert result.evaluation is not None
     assert result.evaluation.valid
+
+
+@pytest.mark.parametrize("known", [0, 1])
+def test_a_bound_adds_up_what_is_known_of_each_einsum_once_time_is_over(known: int):
+    run = _Search(products(), "energy", Options(), FusionLimits(), None, None)
+    search = run._paths(run.space)
+    least, _ = search.bodies.lower((), known, Given((), 0))
+    run._last.end(Termination.TIME_LIMIT)
+    run.clock.end(Termination.INTERRUPTED)
+    plain = int(run.pricer.arithmetic(1 - known).paid) * run.cascade.einsums[1 - known].n_instances
+    assert plain < run._bound_at_once(search) == least + plain
+
+
+def test_einsums_that_cost_most_are_bounded_first():
+    result, run = (
+        fuse_cascade(products(), "edp"),
+        _Search(products(), "edp", Options(), FusionLimits(), None, None),
+    )
+    first, last = run._dearest_first(result.evaluation)
+    assert result.evaluation is not None
+    costs = result.evaluation.einsums
+    assert {first, last} == {0, 1}
+    assert costs[first].energy * costs[first].cycles > costs[last].energy * costs[last].cycles
 
 
 def test_a_search_ends_where_memory_does(monkeypatch: pytest.MonkeyPatch):
