@@ -18,9 +18,10 @@ from model.formats.timeloop.overrides import parse_setting
 from solver.network import ResultCache, Run, map_network
 from solver.network.cache import sources_digest
 from solver.network.executors import Cluster, ExecutorError, _cluster_key
+from solver.network.run import NetworkProgress
 from solver.network.sweep import sweep
 from solver.network.tasks import Task
-from solver.result import Options, Status
+from solver.result import Options, Status, Termination
 from tests.conftest import REPOSITORY
 from tests.mapspaces import PERFECT_ONLY
 
@@ -161,8 +162,9 @@ def test_a_lost_scheduler_ends_the_run(network: Network):
     distributed = pytest.importorskip("distributed")
     with distributed.LocalCluster(n_workers=0, processes=True, dashboard_address=":0") as empty:
 
-        def close(_: object) -> None:
-            empty.close()
+        def close(progress: NetworkProgress) -> None:
+            if progress.search is None:  # the executor's own: all searches are on the cluster
+                empty.close()
 
         with pytest.raises(ExecutorError, match="is gone"):
             map_network(network, ENERGY, Run(on_progress=close, executor=Cluster(empty.scheduler_address)))
@@ -172,7 +174,8 @@ def test_a_stopped_run_leaves_the_cluster(scheduler, network: Network):
     result = map_network(
         network, ENERGY, Run(should_stop=lambda: True, executor=Cluster(scheduler.scheduler_address))
     )
-    assert [own.origin for own in result.layers] == ["copy"]
+    ends = [own.result.termination for own in result.layers if own.result is not None]
+    assert ends == [Termination.INTERRUPTED] * (len(result.layers) - 1)
 
 
 def test_no_scheduler_answers(network: Network, monkeypatch: pytest.MonkeyPatch):
