@@ -460,7 +460,7 @@ class Edges:
         needed = max(einsum.least_words(above.union(v for v, _ in deep)), dict(given.fills).get(1, 0))
         coarser = self.coarser(einsum, cut, above, deep, held, given.undivided)
         closed = joint([(energy - shift, cycles)], coarser)
-        claims = self.claims_on(einsum, cut, above, deep, held if self.timed else (), given, closed)
+        claims = self.claims_on(einsum, cut, above, deep, held, given, closed)
         found, rooms = [], [*(room for room, _ in claims), -1]
         if not claims or claims[0][0] < self.cascade.usable:
             found += [(own, max(rooms[0] + 1, needed)) for own in closed]
@@ -486,9 +486,11 @@ class Edges:
         if others:
             unlike = self.joined(einsum, cut, above, deep, given)
             return [(room, joint(closed, corners)) for room, corners in unlike]
-        kinds = [Kind(bounds, trips, above, own, deep=deep) for own in dict.fromkeys((held, ()))]
+        words = held if self.timed else ()
+        kinds = [Kind(bounds, trips, above, own, deep=deep) for own in dict.fromkeys((words, ()))]
         known = [*chain.from_iterable(self.claims_with(einsum, kind, given.fills) for kind in kinds)]
-        known += further(self.narrower((einsum.key, above, deep, False)), trips, held)
+        known += further(self.narrower((einsum.key, above, deep, False)), trips, words)
+        known += self.of_fetched(einsum, kinds[0], [v for v, *_ in held], given)
         claims = sorted((own for own in known if is_about(own, given)), key=strength, reverse=True)
         found: dict[Any, Corners] = {}
         for room, corners, stated in claims:
@@ -497,6 +499,19 @@ class Edges:
                 closed = found[room] = more
                 self.use(*stated)
         return [*found.items()]
+
+    def of_fetched(self, einsum: Einsum, kind: Kind, held: Sequence[int], given: Given) -> Iterator[Claim]:
+        """Yield claims that nothing fills memories farther in if a held tile is fetched instead.
+
+        It would take no more room than it is held in.
+        """
+        if not given.fills or 1 in dict(given.fills) or self.cascade.instances(1) > 1:
+            return
+        for v in held:
+            words = tuple(own for own in kind.held if own[0] != v)
+            fetched = kind._replace(above=kind.above - {v}, held=words)
+            claims = self.claims_with(einsum, fetched, given.fills)
+            yield from (own for own in claims if not own[1] and own[0] >= self.cascade.usable)
 
     def claims_with(self, einsum: Einsum, kind: Kind, fills: Rooms) -> Iterator[Claim]:
         """Yield claims on visits whose own tiles take so many words of memories: on those that take fewer."""

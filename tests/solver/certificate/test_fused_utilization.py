@@ -89,6 +89,28 @@ def test_what_cannot_be_filled_has_no_mapping(tmp_path):
     assert resealed(document, tmp_path) != "VALID"
 
 
+def on_registers(bounds: dict[str, int], buffer_words: int, words: int) -> Cascade:
+    """Two products with registers that have to be full."""
+    main = StorageLevel("Main", energy=AccessEnergy(90, 0, 80))
+    buffer = StorageLevel("GLB", size_words=buffer_words, energy=AccessEnergy(1, 1, 1))
+    full = StorageLevel("RF", size_words=words, energy=AccessEnergy(1, 1, 1), min_utilization=Fraction(1))
+    architecture = Architecture("small", (main, buffer, full), Compute("MAC", energy=1))
+    return cascade_of(SHAPES["products"], bounds, architecture)
+
+
+@pytest.mark.parametrize("buffer_words, words", [(4, 6), (4, 8)])
+def test_registers_that_nothing_fills_need_no_claims_on_held_tiles(buffer_words: int, words: int, tmp_path):
+    """A tile that is held could be fetched into the same room, which says as much of registers."""
+    cascade = on_registers({"m": 1, "a": 1, "b": 2, "c": 1}, buffer_words, words)
+    assert not BruteForce(cascade, even=True, divided=True).optima(("energy",))
+    document = certified(cascade)
+    assert document["status"] == Status.INFEASIBLE.value
+    assert verdict(document, tmp_path)[0] == "VALID"
+    for edge in document["edges"]:
+        edge["room"] -= 1
+    assert verdict(digested(document), tmp_path)[0] != "VALID"
+
+
 @pytest.fixture(scope="module")
 def cascade():
     return filled("few products", 0, THREE_QUARTERS)
