@@ -453,16 +453,17 @@ class _Search:
 
     def _dearest_first(self, cost: FusedEvaluation | None) -> list[int]:
         """Einsums by what the others cost without them."""
+        places = range(len(self.cascade.einsums))
+        if cost is None:
+            return list(places)
+        energy, cycles = cost.energy, cost.cycles
 
         def others(place: int) -> int:
-            assert cost is not None
-            own = cost.einsums[place]
-            energy = cost.energy - own.energy * own.n_instances
-            cycles = cost.cycles - own.cycles * own.n_instances * own.cycle_length
-            return objective_value(self.objective, energy, cycles)
+            own, (times, of_cycles) = cost.einsums[place], self.cascade.einsums[place].times
+            rest = energy - own.energy * times, cycles - own.cycles * of_cycles
+            return objective_value(self.objective, *rest)
 
-        places = range(len(self.cascade.einsums))
-        return list(places) if cost is None else sorted(places, key=others)
+        return sorted(places, key=others)
 
     def _map_alone(self) -> None:
         """Map each Einsum with remainders as if it were alone, those that differ in names alone once."""
