@@ -297,6 +297,7 @@ class EdgePricer(EdgeBounds):
     def _estimated_core(
         self, place: int, above: frozenset[str], trips: tuple[tuple[str, int], ...], deeper: Deeper
     ) -> tuple[int, int]:
+        """A core without a search."""
         if self.is_unknown(place) and not trips:
             return 0, 0
         kind = EdgeKind(place, trips, above, deeper=deeper, remainders=self.remainders)
@@ -321,6 +322,7 @@ class EdgePricer(EdgeBounds):
         return self._core_by_floor(own)
 
     def _core_by_floor(self, own: EdgeSpace) -> tuple[int, int]:
+        """Energy and cycles that no mapping of the whole room is below."""
         mapspace = own.mapspace(self.space.memory.usable_words)
         mapspace = replace(mapspace, temporal=(own.visit_rules, *mapspace.temporal[1:]))
         return self.floor(by_position(mapspace.problem).mapspace(mapspace))

@@ -157,7 +157,7 @@ def _bounded(name: str, written: Node, scope: Scope, subject: Subject, note: Tak
         text = as_scalar(written, what).text
         if any(dim in text for dim in subject.problem.dims):
             raise
-    sentence = "the bound on `{}` of `{}` has no effect, as in AccelForge: it has a name that is not defined"
+    sentence = "the bound on `{}` of `{}` has no effect, as in AccelForge: it uses a name that is not defined"
     note(note_at(written.span, sentence, text, name))
     return frozenset()
 
