@@ -290,10 +290,9 @@ class _Search:
             first = self._first_points(steps, left)
             self._price_path(search.space, steps, left, best, first)
             self._report(best, None)
-            first |= self._least_products(steps, left)
-            self._price_path(search.space, steps, left, best, first)
-            if self._refine_one_by_one(steps, left):
-                self._price_path(search.space, steps, left, best, first)
+            products = self._least_products(steps, left)
+            if self._refine_one_by_one(steps, left) or products:
+                self._price_path(search.space, steps, left, best, first | products)
                 self._report(best, None)
         return best
 
