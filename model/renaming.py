@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 from model.architecture import Architecture, Fanout, StorageLevel
 from model.mapping import FanoutMapping, Loop, NodeMapping, SpatialLoop, StorageMapping
@@ -11,6 +12,8 @@ from model.mapping import Mapping as LoopNest
 from model.mapspace import FactorRule, JointRules, KeepRules, Mapspace, SpatialRules, TemporalRules
 from model.problem import Problem, Term
 from model.sparsity import Conditional, Optimization, Representation, Sparsity
+
+Own = TypeVar("Own")
 
 
 @dataclass(frozen=True)
@@ -81,14 +84,15 @@ class Renaming:
         return tuple(self.dims[name] for name in names)
 
     def _spaces(self, names: Iterable[str]) -> frozenset[str]:
-        return frozenset(self.dataspaces[name] for name in names)
+        """New names of the problem's own dataspaces; an architecture may name those of other problems."""
+        return frozenset(self.dataspaces[name] for name in names if name in self.dataspaces)
 
     def _node_mapping(self, node: NodeMapping) -> NodeMapping:
         if isinstance(node, FanoutMapping):
             loops = (SpatialLoop(self.dims[loop.dim], loop.bound, loop.axis) for loop in node.spatial)
             return FanoutMapping(tuple(loops))
         temporal = tuple(Loop(self.dims[loop.dim], loop.bound) for loop in node.temporal)
-        return StorageMapping(temporal, self._spaces(node.keep))
+        return StorageMapping(temporal, frozenset(self.dataspaces[name] for name in node.keep))
 
     def _problem(self, problem: Problem) -> Problem:
         spaces = tuple(
@@ -114,19 +118,26 @@ class Renaming:
                 no_multicast=self._spaces(node.no_multicast),
                 no_link_transfer=self._spaces(node.no_link_transfer),
             )
-        scales = sorted((self.dataspaces[name], scale) for name, scale in node.bandwidth_scale)
-        free = sorted((self.dataspaces[name], share) for name, share in node.free_first_touches)
-        packing = (replace(packing, dataspace=self.dataspaces[packing.dataspace]) for packing in node.packing)
+        packing = (
+            replace(packing, dataspace=self.dataspaces[packing.dataspace])
+            for packing in node.packing
+            if packing.dataspace in self.dataspaces
+        )
         return replace(
             node,
-            bandwidth_scale=tuple(scales),
+            bandwidth_scale=self._pairs(node.bandwidth_scale),
             packing=tuple(sorted(packing, key=lambda own: own.dataspace)),
-            free_first_touches=tuple(free),
+            free_first_touches=self._pairs(node.free_first_touches),
             no_temporal_reuse=self._spaces(node.no_temporal_reuse),
             rmw_first_update=self._spaces(node.rmw_first_update),
             no_coalesce=self._spaces(node.no_coalesce),
-            tolls=tuple(sorted((self.dataspaces[name], direction) for name, direction in node.tolls)),
+            tolls=self._pairs(node.tolls),
         )
+
+    def _pairs(self, pairs: Iterable[tuple[str, Own]]) -> tuple[tuple[str, Own], ...]:
+        """What belongs to dataspaces under the new names, sorted by these."""
+        own = ((self.dataspaces[name], of_it) for name, of_it in pairs if name in self.dataspaces)
+        return tuple(sorted(own, key=lambda pair: pair[0]))
 
     def _factors(self, rules: Iterable[FactorRule]) -> tuple[FactorRule, ...]:
         renamed = {FactorRule(self.dims[rule.dim], rule.relation, rule.value) for rule in rules}

@@ -27,8 +27,11 @@ def _key(cascade: Cascade, mapping: FusedMapping, place: int) -> object:
     if einsum.is_copy or not is_alone or any(nest.bounds is not None for nest in path.leaf.nests):
         return place
     names = by_position(einsum.problem)
-    nests = (replace(nest, mapping=names.mapping(nest.mapping)) for nest in path.leaf.nests)
-    return cascade.alike[place], tuple(nests)
+    try:
+        nests = tuple(replace(nest, mapping=names.mapping(nest.mapping)) for nest in path.leaf.nests)
+    except KeyError:  # a nest with strange names, which is refused where it is priced
+        return place
+    return cascade.alike[place], nests
 
 
 def other_names(problem: Problem, other: Problem) -> Mapping[str, str]:
