@@ -66,7 +66,7 @@ CHAIN = WORKLOAD.replace("N: 8, K: 8", SIZES) + "".join(PRODUCT.format(n, n + 1)
 
 @pytest.mark.parametrize(("rule", "count"), [("C<=8", 1), ("n2<=2", 3)])
 def test_einsums_that_differ_in_dimensions_are_read_once(tmp_path, monkeypatch, reads, rule, count):
-    """But for dimensions that a constraint names: here that of the second one's output, the third one's input."""
+    """But for dimensions that a constraint names: here the second one writes, and the third one reads it."""
     path, arch = tmp_path / "workload.yaml", tmp_path / "arch.yaml"
     rules = f"mapspace_constraints:\n- {{target: weight_buffer, type: temporal, factors: [{rule}]}}\n"
     arch.write_text(SIMBA.read_text(encoding="utf-8") + rules, encoding="utf-8")
