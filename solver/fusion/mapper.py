@@ -198,8 +198,7 @@ class _Search:
         best = replace(first)
         if (few := self._dearest(best)) is not None:
             with self._during("divisors"), suppress(Stopped):
-                self.pricer.clock = self.clock.share(2)
-                self._find_good_mappings(replace(self.space, limits=few), best)
+                self._find_soon(replace(self.space, limits=few), best)
         with self._during("each Einsum alone"):
             self.pricer.clock = self.clock.share(2) if self.is_any else self.clock
             unfused, perfect, even = self._alone(first), None, None
@@ -385,6 +384,17 @@ class _Search:
             with self._within_share_of_time(), suppress(Stopped):
                 self._find_whole(best)
         return self._looped_by_memories(best)
+
+    def _find_soon(self, space: FusionSpace, best: _Best) -> None:
+        """Find a good mapping by bounds that take no time first, then by those that other paths use."""
+        pricer, bounds, clock = self.pricer, self.bounds, self.clock.share(2)
+        self.pricer, self.bounds = replace(pricer, in_closed_form=True, edges={}, clock=clock), {}
+        try:
+            self._settle_rough_path(self._paths(space, LONGEST[0]), best)
+        finally:
+            self.pricer, self.bounds = pricer, bounds
+        self.pricer.clock = clock
+        self._find_good_mappings(space, best)
 
     def _dearest(self, best: _Best) -> FusionLimits | None:
         """Limits by which those tensors alone are stored that cause half of the traffic, if they are few.
