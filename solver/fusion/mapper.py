@@ -392,6 +392,7 @@ class _Search:
         try:
             self._settle_rough_path(self._paths(space, LONGEST[0]), best)
         finally:
+            pricer.searches = self.pricer.searches
             self.pricer, self.bounds = pricer, bounds
         self.pricer.clock = clock
         self._find_good_mappings(space, best)
