@@ -217,7 +217,10 @@ SIZES: dict[str, tuple[int, ...]] = {
     "projections of a copy": (2, 2),
 }
 
-COLUMNS = ("cascades", "agree", "skipped", "late", "nothing fits", "proven", "in bodies", "stored inside", "kept")
+COLUMNS = (
+    *("cascades", "agree", "skipped", "late", "nothing fits"),
+    *("proven", "in bodies", "stored inside", "keeps overlap"),
+)
 
 
 def drawn(random: Random, kind: Kind) -> tuple[str, Cascade]:
@@ -284,6 +287,7 @@ def bounds_of(random: Random, name: str, kind: Kind) -> dict[str, int]:
         sizes = tuple({2, 3, 5} if name in ("products", "diamond") else {2, 3})
     bounds = {dim: random.choice(sizes) for dim in letters}
     q, r = random.choice((2, 3, 4)), random.choice((1, 2, 3))
+    kept = {"q": random.choice((4, 4, 6)), "r": max(2, r), "m": 2, "n": random.choice((1, 2))}
     special = {
         "projections": {"p": bounds.get("m", 1)},
         "skip": {"d": bounds.get("b", 1)},
@@ -296,11 +300,11 @@ def bounds_of(random: Random, name: str, kind: Kind) -> dict[str, int]:
         "plane": {"x": random.choice((2, 4)), "y": 2, "r": 2, "s": 2, "q": 3},
         **{name: {"q": random.choice((3, 5, 6)), "r": random.choice((1, 1, 2))} for name in STRIDES},
         "gaps": {"q": random.choice((4, 4, 6))},
-        **{name: {"q": random.choice((4, 4, 6)), "r": max(2, r), "m": 2, "n": random.choice((1, 2))} for name in KEPT},
+        **dict.fromkeys(KEPT, kept),
         "stride before": {"q": 4, "r": 3, "n": random.choice((1, 2))},
         "plane before": {"q": random.choice((2, 4)), "x": 2, "r": 2, "s": 2},
         "window between": {"q": 4, "r": 2, "p": 5, "n": 2},
-        "window before three": {"q": 4, "r": max(2, r), "n": random.choice((1, 1, 2))},
+        "window before three": kept | {"q": 4},
     }
     bounds |= special.get(name, {"q": q, "r": r, "p": q + r - 1} if name in COPIED_WINDOWS else {})
     return bounds | ({"p": bounds["x"] + 1} if name == "plane" else {})
@@ -411,7 +415,9 @@ class Comparison:
             "proven": all(proven),
             "in bodies": any(list(mapping.bodies) for mapping in mappings),
             "stored inside": "RF" in stored,
-            "kept": any(own.keeps_overlap for m in mappings for path in m.paths for own in path.leaf.held),
+            "keeps overlap": any(
+                own.keeps_overlap for m in mappings for path in m.paths for own in path.leaf.held
+            ),
         }
         self.columns.update(name for name, holds in facts.items() if holds)
 
