@@ -594,7 +594,7 @@ class FusionSpace:
         if frame is None or not {n for n, _ in segment} <= self.keeping(tile, frame.start, frame.end):
             return depth
         fewer, words = (self.moved_words(tile, own) for own in self.cuts(frames, tile.place)[depth - 1 :][:2])
-        return depth - (fewer < words)
+        return depth - 1 if fewer < words else depth
 
     def moved_words(self, tile: Tile, cut: Cut) -> Amount:
         """Words of all tiles below shared loops, each once."""
