@@ -1,6 +1,7 @@
 """The enumeration of fused mappings: against an independent one, and against mappings drawn at random."""
 
 import json
+from pathlib import Path
 from random import Random
 
 import pytest
@@ -9,6 +10,7 @@ from model.architecture import AccessEnergy, Architecture, Compute, Fanout, Stor
 from model.formats.fused import load_cascade
 from model.fused.cascade import Cascade
 from model.fused.cost import evaluate_fused
+from model.fused.mapping import Held
 from tests.fused_bruteforce import BruteForce, trees
 from tests.model.fused.agreement import disagreements
 from tests.model.fused.random_cascades import SHAPES, cascade_of, random_fused
@@ -104,3 +106,48 @@ def test_an_independent_enumeration_finds_the_same_optima(name: str):
         assert found["energy"].value == expected["energy"]["energy"] * units
         assert found["latency"].value == expected["latency"]["cycles"]
         assert found["edp"].value == expected["edp"]["edp"] * units
+
+
+DEPTHWISE_AND_POINTWISE = """
+workload:
+  rank_sizes: {{C: {c}, M: {m}, P: {p}, R: {r}, H: {h}}}
+  bits_per_value: {{All: 1}}
+  einsums:
+  - {{einsum: "T1[c, p] = T0[c, H: p + r] * W0[c, r]", renames: {{input: T0, output: T1, weight: W0}}}}
+  - {{einsum: "T2[m, p] = T1[c, p] * W1[m, c]", renames: {{input: T1, output: T2, weight: W1}}}}
+"""
+
+ONE_BUFFER = """
+arch:
+  nodes:
+  - !Memory
+    {{name: Main, size: inf, leak_power: 0, tensors: {{keep: ~Intermediates, may_keep: All}}, actions: [
+      {{name: read, energy: 100, throughput: inf}}, {{name: write, energy: 100, throughput: inf}}]}}
+  - !Memory
+    {{name: Buffer, size: {size}, leak_power: 0, tensors: {{keep: ~Main, may_keep: All}}, actions: [
+      {{name: read, energy: 1, throughput: inf}}, {{name: write, energy: 1, throughput: inf}}]}}
+  - !Compute {{name: MAC, leak_power: 0, actions: [{{name: compute, energy: 1, throughput: 1}}]}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("p", "r", "c", "m", "size", "energy_j", "loops"),
+    [
+        (4, 3, 1, 1, 10, 1478, None),
+        (6, 2, 1, 1, 6, 1682, 1),
+        (6, 3, 1, 2, 12, 2633, 1),
+        (6, 3, 2, 1, 14, 3252, 2),
+    ],
+)
+def test_what_overlaps_is_kept_where_accelforges_mapper_keeps_it(
+    tmp_path: Path, p: int, r: int, c: int, m: int, size: int, energy_j: int, loops: int | None
+):
+    """The energies are those that AccelForge 1.0.467 finds; `loops` lie above what is kept."""
+    workload, architecture = tmp_path / "workload.yaml", tmp_path / "architecture.yaml"
+    workload.write_text(DEPTHWISE_AND_POINTWISE.format(p=p, r=r, c=c, m=m, h=p + r - 1))
+    architecture.write_text(ONE_BUFFER.format(size=size))
+    cascade, _ = load_cascade([workload, architecture])
+    optimum = BruteForce(cascade).optima(("energy",))["energy"]
+    assert optimum.cost.energy_j == energy_j
+    kept = [tile for path in optimum.mapping.paths for tile in path.leaf.held if tile.keeps_overlap]
+    assert kept == ([] if loops is None else [Held("T0", loops, keeps_overlap=True)])
