@@ -15,6 +15,7 @@ from tests.fused_bruteforce import BruteForce, trees
 from tests.model.fused.agreement import disagreements
 from tests.model.fused.random_cascades import SHAPES, cascade_of, random_fused
 from tests.model.fused.reference import FUSED
+from tests.overlaps import depthwise_and_pointwise
 
 OBJECTIVES = ("energy", "latency", "edp")
 
@@ -108,28 +109,6 @@ def test_an_independent_enumeration_finds_the_same_optima(name: str):
         assert found["edp"].value == expected["edp"]["edp"] * units
 
 
-DEPTHWISE_AND_POINTWISE = """
-workload:
-  rank_sizes: {{C: {c}, M: {m}, P: {p}, R: {r}, H: {h}}}
-  bits_per_value: {{All: 1}}
-  einsums:
-  - {{einsum: "T1[c, p] = T0[c, H: p + r] * W0[c, r]", renames: {{input: T0, output: T1, weight: W0}}}}
-  - {{einsum: "T2[m, p] = T1[c, p] * W1[m, c]", renames: {{input: T1, output: T2, weight: W1}}}}
-"""
-
-ONE_BUFFER = """
-arch:
-  nodes:
-  - !Memory
-    {{name: Main, size: inf, leak_power: 0, tensors: {{keep: ~Intermediates, may_keep: All}}, actions: [
-      {{name: read, energy: 100, throughput: inf}}, {{name: write, energy: 100, throughput: inf}}]}}
-  - !Memory
-    {{name: Buffer, size: {size}, leak_power: 0, tensors: {{keep: ~Main, may_keep: All}}, actions: [
-      {{name: read, energy: 1, throughput: inf}}, {{name: write, energy: 1, throughput: inf}}]}}
-  - !Compute {{name: MAC, leak_power: 0, actions: [{{name: compute, energy: 1, throughput: 1}}]}}
-"""
-
-
 @pytest.mark.parametrize(
     ("p", "r", "c", "m", "size", "energy_j", "loops"),
     [
@@ -143,10 +122,7 @@ def test_what_overlaps_is_kept_where_accelforges_mapper_keeps_it(
     tmp_path: Path, p: int, r: int, c: int, m: int, size: int, energy_j: int, loops: int | None
 ):
     """The energies are those that AccelForge 1.0.467 finds; `loops` lie above what is kept."""
-    workload, architecture = tmp_path / "workload.yaml", tmp_path / "architecture.yaml"
-    workload.write_text(DEPTHWISE_AND_POINTWISE.format(p=p, r=r, c=c, m=m, h=p + r - 1))
-    architecture.write_text(ONE_BUFFER.format(size=size))
-    cascade, _ = load_cascade([workload, architecture])
+    cascade = depthwise_and_pointwise(tmp_path, p, r, c, m, size)
     optimum = BruteForce(cascade).optima(("energy",))["energy"]
     assert optimum.cost.energy_j == energy_j
     kept = [tile for path in optimum.mapping.paths for tile in path.leaf.held if tile.keeps_overlap]
