@@ -136,11 +136,9 @@ class BodyLoops:
     def _may_follow(self, frame: Frame, segment: Segment, kinds: frozenset[TileKind]) -> bool:
         """Whether a segment may be the next one of a body."""
         below, alone = _classes(segment), self.space.overlapping(frame.start, frame.end)
-        if below & alone and len(below) > 1:
-            return False
+        if below & alone:
+            return len(below) == 1 and self._may_slide(frame, below)
         if not frame.segments or self._keeps_between(frame, segment):
-            return True
-        if below <= alone and below != _classes(frame.segments[-1]):
             return True
         if self.space.remainders and below <= _classes(frame.segments[-1]):
             return True
@@ -154,6 +152,11 @@ class BodyLoops:
             number -= 1
             above |= classes[number]
         return True
+
+    def _may_slide(self, frame: Frame, below: frozenset[int]) -> bool:
+        """Whether a loop may be next that slides tiles: one instead of two keeps as much in less room."""
+        two_help = below & self.space.sliding(frame.start, frame.end) or self.space.stores.least
+        return bool(two_help) or not frame.segments or below != _classes(frame.segments[-1])
 
     def _keeps_between(self, frame: Frame, segment: Segment) -> bool:
         """Whether a tensor may have to lie above further loops, which would drop what overlaps."""
