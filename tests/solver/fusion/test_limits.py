@@ -137,7 +137,7 @@ def test_a_search_ends_where_memory_does(monkeypatch: pytest.MonkeyPatch):
 
 
 def test_tensors_that_cause_most_of_the_traffic_are_stored_first():
-    """The first fused mapping of a block comes before any floor, and saves most of what fusion may save."""
+    """The first fused mapping of a block comes before any floor, and costs less than half of that without fusion."""
     names = "workloads/gpt3_block.yaml", "architectures/tpu_like.yaml"
     files = [REPOSITORY / "specs" / name for name in names]
     cascade, _ = load_cascade(files, {"N_TOKENS": 4096}, LoadOptions(factors=PERFECT))
@@ -148,12 +148,12 @@ def test_tensors_that_cause_most_of_the_traffic_are_stored_first():
             values.append(told.incumbent)
 
     def is_fused() -> bool:
-        return bool(values) and values[-1] < values[0] / 4
+        return bool(values) and values[-1] < values[0] / 2
 
     result = fuse_cascade(cascade, "energy", on_progress=take, should_stop=is_fused)
     assert result.termination is Termination.INTERRUPTED
     assert result.value is not None
-    assert result.value < values[0] / 4
+    assert result.value < values[0] / 2
     assert result.statistics.floors == 0
 
 
