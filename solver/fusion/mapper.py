@@ -412,7 +412,7 @@ class _Search:
         storable = sorted(self.space.storable, key=lambda tensor: (-words[tensor], tensor))
         sums = accumulate(words[tensor] for tensor in storable)
         few = 1 + sum(own < sum(words[tensor] for tensor in storable) / 2 for own in sums)
-        if 2 * few > len(storable):
+        if 2 * few >= len(storable):
             return None
         others = self.limits.no_fuse.union(storable[few:])
         outermost = frozenset([self.space.memory.name])
