@@ -104,7 +104,8 @@ class Optimum:
 def trees(cascade: Cascade, once_per_rank: bool = False, ragged: bool = False) -> Iterator[FusedMapping]:
     """Yield every tree of a cascade, without nests; loops have prime trips unless ranks are looped once.
 
-    Those that are `ragged` have any trips that leave no tile of a largest part empty.
+    Where a tile that keeps what overlaps may slide, trips are any divisors. Loops that are `ragged` have any
+    trips that leave no tile of a largest part empty.
     """
     enumerator = _Trees(cascade, once_per_rank, ragged)
     for children in enumerator.parts(tuple(range(len(cascade.einsums))), {}, whole=False):
@@ -138,6 +139,15 @@ def _moves_a_window(cascade: Cascade, loop: SharedLoop, name: str) -> bool:
         if len(moving) > 1 or any(len(own) > 1 or abs(own[dim]) > 1 for own in moving):
             return True
     return False
+
+
+def _may_keep(einsum: CascadeEinsum, dim: str, name: str | None = None) -> bool:
+    """Whether a tile below a loop may keep what overlaps, as the loop moves it along a sum of dimensions."""
+    if rule_of(einsum.mapspace.counting).by_order:
+        return False
+    spaces = [own for own in einsum.problem.dataspaces if name in (None, own.name)]
+    ranks = [{term.dim for term in terms} for own in spaces for terms in own.ranks if len(terms) > 1]
+    return any(dim in dims for dims in ranks)
 
 
 @dataclass
@@ -188,6 +198,11 @@ class _Trees:
             self.known[places] = list(loop_choices(self.cascade, places))
         return self.known[places]
 
+    def slides(self, dims: dict[str, str]) -> bool:
+        """Whether a loop may slide a tile that keeps what overlaps."""
+        own = ((self.cascade.einsums[self.cascade.place(name)], dim) for name, dim in dims.items())
+        return any(_may_keep(einsum, dim) for einsum, dim in own)
+
     def trips(
         self, places: tuple[int, ...], dims: dict[str, str], cut: dict[tuple[str, str], int]
     ) -> list[int]:
@@ -198,7 +213,7 @@ class _Trees:
         left = tiles_of(last.problem.bound[dims[last.name]], cut.get((last.name, dims[last.name]), 1))
         if self.ragged:
             return sorted({tiles_of(left, tile) for tile in range(1, left)})
-        if self.once:
+        if self.once or self.slides(dims):
             return [trips for trips in range(2, left + 1) if left % trips == 0]
         return [prime for prime, _ in prime_factors(left)]
 
@@ -254,14 +269,15 @@ def homes_of(cascade: Cascade, tensor: str) -> Iterator[str]:
         for e in cascade.einsums
         for a in e.accesses_of(tensor)
     ]
-    for number, level in enumerate(cascade.einsums[0].mapspace.architecture.on_chip, start=1):
+    architecture = cascade.einsums[0].mapspace.architecture
+    for number, level in enumerate(architecture.on_chip, start=1):
         passed = all(a.dataspace not in own.keep for keep, a in rules for own in keep[1:number])
-        # What a copy reads or writes lies in a single instance.
-        single = not cascade.einsums[0].mapspace.architecture.fanouts or number == 1
-        copied = any(cascade.einsums[place].is_copy for place in cascade.users[tensor])
+        # What copies alone access lies in a single instance.
+        several = are_in_array(architecture, architecture.nodes.index(level))
+        copied = all(cascade.einsums[place].is_copy for place in cascade.users[tensor])
         if (
             passed
-            and (single or not copied)
+            and not (several and copied)
             and all(a.dataspace not in keep[number].bypass for keep, a in rules)
         ):
             yield level.name
@@ -271,9 +287,14 @@ Shares = tuple[tuple[str, int], ...]
 """By rank of a tensor, over how many instances it is spread."""
 
 
+def are_in_array(architecture: Architecture, position: int) -> bool:
+    """Whether a node exists several times."""
+    return any(at < position for at in architecture.fanout_indices)
+
+
 def are_cores(architecture: Architecture) -> bool:
     """Whether the outermost on-chip memory exists several times."""
-    return any(at < architecture.nodes.index(architecture.on_chip[0]) for at in architecture.fanout_indices)
+    return are_in_array(architecture, architecture.nodes.index(architecture.on_chip[0]))
 
 
 def spreads(visits: Visits) -> Iterator[dict[str, Shares]]:
@@ -301,7 +322,7 @@ def _windowed(einsum: CascadeEinsum, space: Dataspace) -> frozenset[str]:
 def _across(visits: Visits, place: int, most: int) -> Iterator[Shares]:
     """Yield the spatial loops that an Einsum may have where it holds tiles: none parts a window or stride."""
     einsum, path = visits.cascade.einsums[place], visits.mapping.paths[place]
-    held = (own.dataspace for own in path.leaf.held if own.depth < len(path.loops))
+    held = (own.dataspace for own in path.leaf.held if own.fetch_depth < len(path.loops))
     sliding = [_windowed(einsum, einsum.space(name)) for name in held]
     parts: list[list[int]] = []
     for dim in einsum.problem.dims:
@@ -327,10 +348,12 @@ def _shares(visits: Visits, tensor: str, most: int) -> Iterator[Shares]:
         for sizes in extents.values()
     ]
     ruled = any(own.inner or own.outer for e in cascade.einsums for own in e.mapspace.spatial)
+    copied = any(einsum.is_copy for einsum in cascade.einsums)
     for chosen in product(*parts):
         if math.prod(chosen) <= most:
             found = tuple((rank, n) for rank, n in zip(extents, chosen, strict=True) if n > 1)
-            yield from permutations(found) if ruled else (found,)
+            # Rules, and copies of tensors with other ranks, ask for an order.
+            yield from permutations(found) if ruled or copied else (found,)
 
 
 def may_store(cascade: Cascade, tree: FusedMapping, tensor: str, memory: str, depth: int) -> bool:
@@ -651,6 +674,12 @@ class BruteForce:
                     for depth in range(least, len(path.loops))
                     if self.fills or moved[depth] < moved[depth + 1]
                 ]
+                depths += [
+                    Held(access.dataspace, depth, keeps_overlap=True)
+                    for depth in range(least + 1, len(path.loops) + 1)
+                    if _may_keep(einsum, path.loops[depth - 1].dim(einsum.name), access.dataspace)
+                    and (self.fills or moved[depth - 1] < moved[depth])
+                ]
             choices.append(depths)
         for chosen in product(*choices):
             yield tuple(held for held in chosen if held is not None)
@@ -760,7 +789,8 @@ class BruteForce:
         at = visits.mapping.stored_at
         stored = tuple((a.dataspace, at[a.tensor].memory) for a in einsum.accesses if a.tensor in at)
         held = tuple(
-            (tile.dataspace, _moved(visits, place, tile.dataspace, tile.depth)) for tile in path.leaf.held
+            (tile.dataspace, _moved(visits, place, tile.dataspace, tile.fetch_depth))
+            for tile in path.leaf.held
         )
         spread = tuple((a.dataspace, shares[a.tensor]) for a in einsum.accesses if a.tensor in shares)
         spread += tuple(("", shares[own]) for own in [f"[{einsum.name}]"] if own in shares)
@@ -781,7 +811,7 @@ class BruteForce:
         einsum = self.cascade.einsums[place]
         architecture = einsum.mapspace.architecture
         if einsum.is_copy:
-            return [_copy_item(einsum, stored)]
+            return list(_copy_items(einsum, stored, spread))
         assert all(level.block_size == 1 and not level.packing for level in architecture.levels)
         # By where the nests of all kinds of visits keep the outputs.
         totals: dict[Homes, list[_Sum]] | None = None
@@ -1132,12 +1162,25 @@ def _items(
     return items
 
 
-def _copy_item(einsum: CascadeEinsum, stored: dict[str, str]) -> Item:
-    """Each word is read where the source is, and written where copies are, if these are not there.
+def _copy_items(einsum: CascadeEinsum, stored: dict[str, str], spread: dict[str, Shares]) -> Iterator[Item]:
+    """Yield what a copy moves, if the array spreads what it reads and what it writes alike.
 
-    It pays the tolls between: as the source inwards, as a copy outwards.
+    Each word is read where the source is, and written where copies are, if these are not there. It pays the
+    tolls between: as the source inwards, as a copy outwards. All instances in use have equal shares.
     """
-    levels = einsum.mapspace.architecture.levels
+    ranks = {name: (einsum.access(name).ranks, einsum.space(name).ranks) for name in spread}
+    across = {
+        tuple((ranks[name][1][ranks[name][0].index(rank)][0].dim, n) for rank, n in own)
+        for name, own in spread.items()
+    }
+    if len(across) < 2:
+        yield _copy_item(einsum, stored, math.prod(n for own in across for _, n in own))
+
+
+def _copy_item(einsum: CascadeEinsum, stored: dict[str, str], used: int) -> Item:
+    """What a copy costs, with so many instances in use of what is in an array."""
+    architecture = einsum.mapspace.architecture
+    levels = architecture.levels
     names = [level.name for level in levels]
     homes = {s.name: names.index(stored.get(s.name, names[0])) for s in einsum.problem.dataspaces}
     nothing = Item(0, 0, (0,) * len(levels), ())
@@ -1155,20 +1198,21 @@ def _copy_item(einsum: CascadeEinsum, stored: dict[str, str]) -> Item:
             reads[number] += words[source]
         names = [s.name for s in moved if homes[s.name] < number < homes[source]]
         writes[number] += max((words[own] for own in names if ways.get(own) in ("up", "both")), default=0)
-    energy, busy = 0, Fraction(0)
-    for number, level in enumerate(levels):
+    energy, leak, busy = 0, 0, Fraction(0)
+    for number, (level, position) in enumerate(zip(levels, architecture.storage_indices, strict=True)):
+        several = used if are_in_array(architecture, position) else 1
         own = reads[number], writes[number]
         price = level.energy.fill if number > homes[source] and not level.tolls else level.energy.update
         energy += own[0] * level.energy.read + own[1] * price
+        leak += level.energy.leak_per_cycle * several
         rates = (
             (level.read_bandwidth, own[0]),
             (level.write_bandwidth, own[1]),
             (level.shared_bandwidth, sum(own)),
         )
-        busy = max([busy, *(Fraction(count) / rate for rate, count in rates if rate is not None)])
+        busy = max([busy, *(Fraction(count, several) / rate for rate, count in rates if rate is not None)])
     cycles = math.ceil(busy)
-    leak = cycles * sum(level.energy.leak_per_cycle for level in levels)
-    return replace(nothing, energy=energy + leak, cycles=cycles)
+    return replace(nothing, energy=energy + cycles * leak, cycles=cycles)
 
 
 def _front(items: Sequence[Item]) -> list[Item]:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from model.fused.cascade import Cascade
-from model.fused.check import FusedMappingError, check_held_spread, check_spread
+from model.fused.check import FusedMappingError, check_held_spread, check_spreads
 from model.fused.mapping import Body, FusedMapping, Held, Leaf, Stored
+from model.fused.visits import Visits
 from solver.fusion.edges import Left, Point
 from solver.fusion.labels import Step, StoredTile, room_of
 from solver.fusion.least import EdgePricer
@@ -114,16 +115,21 @@ def _leaf(
     name = space.einsums[step.place].name
     if step.kind is None or point is None:
         return Leaf(name, ())
-    held = tuple(Held(space_, space.loops_above(step.frames, depth)) for space_, depth in step.held)
+    held = tuple(_held(space, step, *own) for own in step.held)
     nests = (space.stores.aligned(step.kind, nest, spreads) for nest in pricer.edge(step.kind).nests(point))
     return Leaf(name, tuple(nests), held)
+
+
+def _held(space: FusionSpace, step: Step, name: str, depth: int) -> Held:
+    tile = next(own for own in space.tiles[step.place] if own.space.name == name)
+    keeps_overlap = space.fetch_depth(step.frames, tile, depth) < depth
+    return Held(name, space.loops_above(step.frames, depth), keeps_overlap)
 
 
 def is_spread_alike(cascade: Cascade, mapping: FusedMapping) -> bool:
     """Whether all Einsums spread what they store and hold over instances as a fused mapping has to."""
     try:
-        for stored in mapping.stored:
-            check_spread(cascade, mapping, stored)
+        check_spreads(Visits(cascade, mapping))
         check_held_spread(cascade, mapping)
     except FusedMappingError:
         return False

@@ -108,6 +108,14 @@ class Einsum:
         found = {d for rank in moving for d, c in rank if len(rank) > 1 or abs(c) > 1}
         return found | {d for d in every if every.count(d) > 1}
 
+    def slid(self, v: int) -> set[int]:
+        """Dimensions of shared loops that slide a held tile, of which what overlaps then stays.
+
+        Only by AccelForge's rule; they index a rank together with others.
+        """
+        ranks = (rank for rank in self.ranks[v] if self.placed and len(rank) > 1)
+        return {d for rank in ranks for d, _ in rank}
+
     @property
     def times(self) -> int:
         """How often it runs."""
@@ -148,12 +156,13 @@ class Einsum:
             yield Kind(bounds, trips, above, (), homes, loose, deep, later)
 
     @remembered
-    def transfer(self, levels: Numbers) -> tuple[int, int]:
+    def transfer(self, levels: Numbers, spread: Spread = ()) -> tuple[int, int]:
         """Energy and cycles of a copy whose tensors lie in such memories, 0 for the outermost one.
 
         Each word moves once: it is read where the source lies, and filled or updated where a copy does. It
-        pays once at each toll between: inwards what its source pays, outwards what a copy outside pays. All
-        instances of memories that leak while one is in use do so.
+        pays once at each toll between: inwards what its source pays, outwards what a copy outside pays. The
+        instances among which loops of fanouts spread the tensors move equal shares. All instances of memories
+        that leak while these are in use do so. Both are the least there is, where some loops are not known.
         """
         at = [self.levels[level - 1][0] if level else 0 for level in levels]
         reading = self.writes.index(False)
@@ -172,10 +181,27 @@ class Einsum:
             way = ("fill" if p > source else "update") if self.writes[v] else "read"
             if {*at} != {source} and (p != source or not self.writes[v]):
                 moves[p][Access(v, p, p, way, False)] = self.box(v, self.bounds)
-        loads = (self.space.loaded(p, own).values() for p, own in moves.items())
+        few = {self.space.fans[number]: prod(n for _, n in own) for number, own in spread}
+        outside = dict(chain.from_iterable(self.outside(level).values() for level in levels if level))
+        many = {p: few.get(p, prod(mesh)) for p, mesh in outside.items()}
+        shares = (
+            {access: -(-n // prod(many.get(q, 1) for q in many if q < p)) for access, n in own.items()}
+            for p, own in moves.items()
+        )
+        loads = (self.space.loaded(p, own).values() for p, own in zip(moves, shares, strict=True))
         cycles = max(math.ceil(max(own, default=0)) for own in loads)
-        energy = sum(self.space.priced(access, n) for own in moves.values() for access, n in own.items())
-        return energy + cycles * sum(self.space.nodes[p]["leak"] for p in self.space.homes), cycles
+        nodes = (self.space.nodes[p] for p in self.space.homes)
+        leak = sum(own["leak"] * prod(few.get(q, 1) for q in own["leak_fanouts"]) for own in nodes)
+        every = [pair for own in moves.values() for pair in own.items()]
+        # More instances pay for more blocks that are not full, but those that pay may be fewer than move.
+        energy = sum(min(self.paid(*pair, few), self.paid(*pair, many)) for pair in every)
+        return energy + cycles * leak, cycles
+
+    def paid(self, access: Access, words: int, children: Mapping[int, int]) -> int:
+        """Energy of words that instances have equal shares of; so many children of fanouts are in use."""
+        used = prod(n for p, n in children.items() if p < access.p)
+        paying = min(used, self.space.nodes[access.p]["most_paying"])
+        return int(self.space.priced(access, -(-words // used)) * paying)
 
     def may_lie(self, levels: Numbers) -> bool:
         """Whether rules let a copy's tensors lie in such memories: outside, where they may be kept there."""
