@@ -269,14 +269,15 @@ def homes_of(cascade: Cascade, tensor: str) -> Iterator[str]:
         for e in cascade.einsums
         for a in e.accesses_of(tensor)
     ]
-    for number, level in enumerate(cascade.einsums[0].mapspace.architecture.on_chip, start=1):
+    architecture = cascade.einsums[0].mapspace.architecture
+    for number, level in enumerate(architecture.on_chip, start=1):
         passed = all(a.dataspace not in own.keep for keep, a in rules for own in keep[1:number])
-        # What a copy reads or writes lies in a single instance.
-        single = not cascade.einsums[0].mapspace.architecture.fanouts or number == 1
-        copied = any(cascade.einsums[place].is_copy for place in cascade.users[tensor])
+        # What copies alone access lies in a single instance.
+        several = are_in_array(architecture, architecture.nodes.index(level))
+        copied = all(cascade.einsums[place].is_copy for place in cascade.users[tensor])
         if (
             passed
-            and (single or not copied)
+            and not (several and copied)
             and all(a.dataspace not in keep[number].bypass for keep, a in rules)
         ):
             yield level.name
@@ -286,9 +287,14 @@ Shares = tuple[tuple[str, int], ...]
 """By rank of a tensor, over how many instances it is spread."""
 
 
+def are_in_array(architecture: Architecture, position: int) -> bool:
+    """Whether a node exists several times."""
+    return any(at < position for at in architecture.fanout_indices)
+
+
 def are_cores(architecture: Architecture) -> bool:
     """Whether the outermost on-chip memory exists several times."""
-    return any(at < architecture.nodes.index(architecture.on_chip[0]) for at in architecture.fanout_indices)
+    return are_in_array(architecture, architecture.nodes.index(architecture.on_chip[0]))
 
 
 def spreads(visits: Visits) -> Iterator[dict[str, Shares]]:
@@ -342,10 +348,12 @@ def _shares(visits: Visits, tensor: str, most: int) -> Iterator[Shares]:
         for sizes in extents.values()
     ]
     ruled = any(own.inner or own.outer for e in cascade.einsums for own in e.mapspace.spatial)
+    copied = any(einsum.is_copy for einsum in cascade.einsums)
     for chosen in product(*parts):
         if math.prod(chosen) <= most:
             found = tuple((rank, n) for rank, n in zip(extents, chosen, strict=True) if n > 1)
-            yield from permutations(found) if ruled else (found,)
+            # Rules, and copies of tensors with other ranks, ask for an order.
+            yield from permutations(found) if ruled or copied else (found,)
 
 
 def may_store(cascade: Cascade, tree: FusedMapping, tensor: str, memory: str, depth: int) -> bool:
@@ -803,7 +811,7 @@ class BruteForce:
         einsum = self.cascade.einsums[place]
         architecture = einsum.mapspace.architecture
         if einsum.is_copy:
-            return [_copy_item(einsum, stored)]
+            return list(_copy_items(einsum, stored, spread))
         assert all(level.block_size == 1 and not level.packing for level in architecture.levels)
         # By where the nests of all kinds of visits keep the outputs.
         totals: dict[Homes, list[_Sum]] | None = None
@@ -1154,12 +1162,25 @@ def _items(
     return items
 
 
-def _copy_item(einsum: CascadeEinsum, stored: dict[str, str]) -> Item:
-    """Each word is read where the source is, and written where copies are, if these are not there.
+def _copy_items(einsum: CascadeEinsum, stored: dict[str, str], spread: dict[str, Shares]) -> Iterator[Item]:
+    """Yield what a copy moves, if the array spreads what it reads and what it writes alike.
 
-    It pays the tolls between: as the source inwards, as a copy outwards.
+    Each word is read where the source is, and written where copies are, if these are not there. It pays the
+    tolls between: as the source inwards, as a copy outwards. All instances in use have equal shares.
     """
-    levels = einsum.mapspace.architecture.levels
+    ranks = {name: (einsum.access(name).ranks, einsum.space(name).ranks) for name in spread}
+    across = {
+        tuple((ranks[name][1][ranks[name][0].index(rank)][0].dim, n) for rank, n in own)
+        for name, own in spread.items()
+    }
+    if len(across) < 2:
+        yield _copy_item(einsum, stored, math.prod(n for own in across for _, n in own))
+
+
+def _copy_item(einsum: CascadeEinsum, stored: dict[str, str], used: int) -> Item:
+    """What a copy costs, with so many instances in use of what is in an array."""
+    architecture = einsum.mapspace.architecture
+    levels = architecture.levels
     names = [level.name for level in levels]
     homes = {s.name: names.index(stored.get(s.name, names[0])) for s in einsum.problem.dataspaces}
     nothing = Item(0, 0, (0,) * len(levels), ())
@@ -1177,20 +1198,21 @@ def _copy_item(einsum: CascadeEinsum, stored: dict[str, str]) -> Item:
             reads[number] += words[source]
         names = [s.name for s in moved if homes[s.name] < number < homes[source]]
         writes[number] += max((words[own] for own in names if ways.get(own) in ("up", "both")), default=0)
-    energy, busy = 0, Fraction(0)
-    for number, level in enumerate(levels):
+    energy, leak, busy = 0, 0, Fraction(0)
+    for number, (level, position) in enumerate(zip(levels, architecture.storage_indices, strict=True)):
+        several = used if are_in_array(architecture, position) else 1
         own = reads[number], writes[number]
         price = level.energy.fill if number > homes[source] and not level.tolls else level.energy.update
         energy += own[0] * level.energy.read + own[1] * price
+        leak += level.energy.leak_per_cycle * several
         rates = (
             (level.read_bandwidth, own[0]),
             (level.write_bandwidth, own[1]),
             (level.shared_bandwidth, sum(own)),
         )
-        busy = max([busy, *(Fraction(count) / rate for rate, count in rates if rate is not None)])
+        busy = max([busy, *(Fraction(count, several) / rate for rate, count in rates if rate is not None)])
     cycles = math.ceil(busy)
-    leak = cycles * sum(level.energy.leak_per_cycle for level in levels)
-    return replace(nothing, energy=energy + leak, cycles=cycles)
+    return replace(nothing, energy=energy + cycles * leak, cycles=cycles)
 
 
 def _front(items: Sequence[Item]) -> list[Item]:

@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
+from types import MappingProxyType
 
 from model.architecture import Architecture, StorageLevel
 from model.cost.limits import capacity_violations
-from model.cost.prices import access_energy, leaking_instances
+from model.cost.prices import access_energy, leaking_instances, paying_instances
 from model.cost.report import Violation
 from model.counting.cycles import scaled_words, transfer_cycles
 from model.counting.words import tile_words
 from model.mapspace import Mapspace
+
+Children = Mapping[int, int]
+"""By number of a fanout, over how many of its children the tensors of a copy are spread; others have one."""
+
+UNSPREAD: Children = MappingProxyType({})
 
 
 @dataclass(frozen=True)
@@ -45,10 +53,10 @@ class Transfer:
 
 @dataclass(frozen=True)
 class CopyMove:
-    """Words of one dataspace that a level stores, and those that a copy reads or writes there.
+    """Words of one dataspace that an instance of a level stores, and those that a copy reads or writes there.
 
-    `level` is its position in ``architecture.levels``. Words that pay a toll are reads inwards and updates
-    outwards, and nothing is stored there.
+    `level` is its position in ``architecture.levels``, and so many `instances` are in use. Words that pay a
+    toll are reads inwards and updates outwards, and nothing is stored there.
     """
 
     level: int
@@ -57,6 +65,7 @@ class CopyMove:
     reads: int = 0
     fills: int = 0
     updates: int = 0
+    instances: int = 1
 
 
 def backing_levels(mapspace: Mapspace) -> dict[str, int]:
@@ -82,21 +91,26 @@ def backing_levels(mapspace: Mapspace) -> dict[str, int]:
     }
 
 
-def transfer_of(mapspace: Mapspace, stored: Mapping[str, int] | None = None) -> Transfer | None:
+def transfer_of(
+    mapspace: Mapspace, stored: Mapping[str, int] | None = None, children: Children = UNSPREAD
+) -> Transfer | None:
     """Price a copy: its input is read once where it is stored, each output written once where that is.
 
     Writes into a level farther in are fills, those into one farther out updates; whole vectors are
     paid. What lies where the input does stays there. Each word pays the tolls between once: inwards as
     the input, outwards as the output. Memories between do not take part, and neither do arithmetic and
-    the latencies of networks. A copy takes as long as the slowest level needs for its words; during that
-    time one instance of each level leaks, and those that share its power.
+    the latencies of networks. Where tensors are spread over the instances of a level, each moves its share.
+    A copy takes as long as the slowest level needs for its words; during that time the instances in use
+    leak, one of each level at the least, and those that share their power.
 
     Parameters
     ----------
     mapspace
-        Of an Einsum with one input. Levels that store its tensors have one instance each.
+        Of an Einsum with one input.
     stored
         Where each dataspace is stored, as positions in ``architecture.levels``; `backing_levels` by default.
+    children
+        How tensors are spread over the instances of levels.
 
     Returns
     -------
@@ -115,8 +129,10 @@ def transfer_of(mapspace: Mapspace, stored: Mapping[str, int] | None = None) -> 
     if not targets:
         return None
     moves: dict[int, list[CopyMove]] = {level: [] for level in (source, *targets)}
+    used = _used_by_level(mapspace.architecture, children)
     for space in spaces:
-        home, words = homes[space.name], tile_words(space, mapspace.problem.bound)
+        home = homes[space.name]
+        words = -(-tile_words(space, mapspace.problem.bound) // used[home])
         moves[home].append(
             CopyMove(
                 level=home,
@@ -125,17 +141,19 @@ def transfer_of(mapspace: Mapspace, stored: Mapping[str, int] | None = None) -> 
                 reads=0 if space.read_write else words,
                 fills=words if home > source else 0,
                 updates=words if home < source else 0,
+                instances=used[home],
             )
         )
-    for move in _paid_on_the_way(mapspace, homes):
+    for move in _paid_on_the_way(mapspace, homes, used):
         moves.setdefault(move.level, []).append(move)
     cycles = {level: move_cycles(levels[level], at_level) for level, at_level in moves.items()}
     slowest = max(cycles, key=lambda level: cycles[level])
-    accesses = sum(move_energy(levels[level], move) for level, at_level in moves.items() for move in at_level)
+    every = [move for at_level in moves.values() for move in at_level]
+    accesses = sum(move_energy(mapspace.architecture, move) for move in every)
     return Transfer(
         source=levels[source].name,
         targets=tuple(levels[level].name for level in targets),
-        energy=accesses + cycles[slowest] * leakage_of_one(mapspace.architecture),
+        energy=accesses + cycles[slowest] * sum(leakage_by_level(mapspace.architecture, children)),
         cycles=cycles[slowest],
         limited_by=levels[slowest].name if cycles[slowest] else None,
         violations=tuple(
@@ -143,11 +161,43 @@ def transfer_of(mapspace: Mapspace, stored: Mapping[str, int] | None = None) -> 
             for level, at_level in moves.items()
             for violation in _violations(levels[level], at_level)
         ),
-        moves=tuple(move for at_level in moves.values() for move in at_level),
+        moves=tuple(every),
     )
 
 
-def _paid_on_the_way(mapspace: Mapspace, homes: Mapping[str, int]) -> Iterator[CopyMove]:
+def least_transfer(
+    mapspace: Mapspace, stored: Mapping[str, int], children: Children, open_: Children
+) -> tuple[int, int]:
+    """Return energy and cycles of a copy at the least, where it is open how its tensors are spread.
+
+    All instances share the words, or those that pay for whole vectors are few; all share the time, and few
+    leak.
+
+    Parameters
+    ----------
+    children, open_
+        By number of a fanout, the children that are in use, and those that may be.
+    """
+    architecture = mapspace.architecture
+    few, many = (transfer_of(mapspace, stored, own) for own in (children, {**children, **open_}))
+    if few is None or many is None:
+        return 0, 0
+    pairs = zip(few.moves, many.moves, strict=True)
+    accesses = sum(min(move_energy(architecture, move) for move in pair) for pair in pairs)
+    return accesses + many.cycles * sum(leakage_by_level(architecture, children)), many.cycles
+
+
+def _used_by_level(architecture: Architecture, children: Children) -> list[int]:
+    """Return how many instances of each level are in use."""
+    return [_used_at(architecture, children, position) for position in architecture.storage_indices]
+
+
+def _used_at(architecture: Architecture, children: Children, position: int) -> int:
+    """Return how many instances of a node are in use."""
+    return math.prod(children.get(number, 1) for number in range(architecture.fanouts_above(position)))
+
+
+def _paid_on_the_way(mapspace: Mapspace, homes: Mapping[str, int], used: Sequence[int]) -> Iterator[CopyMove]:
     """Yield what pays tolls: one stream of words inwards, and one outwards."""
     spaces, bounds = mapspace.problem.dataspaces, mapspace.problem.bound
     (source,) = (space for space in spaces if not space.read_write)
@@ -156,17 +206,20 @@ def _paid_on_the_way(mapspace: Mapspace, homes: Mapping[str, int]) -> Iterator[C
         if not level.tolls:
             continue
         if at < number < innermost and level.charges(source.name, "down"):
-            yield CopyMove(number, source.name, 0, reads=tile_words(source, bounds))
+            words = -(-tile_words(source, bounds) // used[number])
+            yield CopyMove(number, source.name, 0, reads=words, instances=used[number])
         outwards = [s for s in spaces if homes[s.name] < number < at and level.charges(s.name, "up")]
         if outwards:
             space = max(outwards, key=lambda own: tile_words(own, bounds))
-            yield CopyMove(number, space.name, 0, updates=tile_words(space, bounds))
+            words = -(-tile_words(space, bounds) // used[number])
+            yield CopyMove(number, space.name, 0, updates=words, instances=used[number])
 
 
-def move_energy(level: StorageLevel, move: CopyMove) -> int:
-    """Return the energy of a move's accesses, in the architecture's unit."""
-    packing = level.packing_of(move.dataspace)
-    return access_energy(level, packing, move.reads, move.fills, move.updates)
+def move_energy(architecture: Architecture, move: CopyMove) -> int:
+    """Return the energy of a move's accesses in all instances that pay, in the architecture's unit."""
+    level, position = architecture.levels[move.level], architecture.storage_indices[move.level]
+    energy = access_energy(level, level.packing_of(move.dataspace), move.reads, move.fills, move.updates)
+    return energy * paying_instances(level, architecture.instances_above(position), move.instances)
 
 
 def move_cycles(level: StorageLevel, moves: Sequence[CopyMove]) -> int:
@@ -180,10 +233,11 @@ def leakage_of_one(architecture: Architecture) -> int:
     return sum(leakage_by_level(architecture))
 
 
-def leakage_by_level(architecture: Architecture) -> Iterator[int]:
-    """Yield what leaks per cycle at each level while one instance of it is in use."""
+def leakage_by_level(architecture: Architecture, children: Children = UNSPREAD) -> Iterator[int]:
+    """Yield what leaks per cycle at each level while tensors of a copy are spread so."""
+    used = partial(_used_at, architecture, children)
     for position, level in zip(architecture.storage_indices, architecture.levels, strict=True):
-        yield level.energy.leak_per_cycle * leaking_instances(architecture, position, lambda _: 1)
+        yield level.energy.leak_per_cycle * leaking_instances(architecture, position, used)
 
 
 def _violations(level: StorageLevel, moves: list[CopyMove]) -> list[Violation]:

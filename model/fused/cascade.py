@@ -169,3 +169,9 @@ class Cascade:
     def _places(self) -> dict[str, int]:
         """The place of each Einsum, by name."""
         return {einsum.name: place for place, einsum in enumerate(self.einsums)}
+
+
+def lone_dims(einsum: CascadeEinsum, access: Access) -> dict[str, str]:
+    """Return the dimensions that index a rank of a tensor by themselves, by rank."""
+    ranks = zip(access.ranks, einsum.space(access.dataspace).ranks, strict=True)
+    return {rank: terms[0].dim for rank, terms in ranks if len(terms) == 1}

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
-from itertools import product
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain, product
+from typing import NamedTuple
 
 from model.architecture import Architecture, Fanout, StorageLevel
 from model.extents import tiles_of
-from model.fused.cascade import Access, Cascade, CascadeEinsum
+from model.fused.cascade import Access, Cascade, CascadeEinsum, lone_dims
 from model.fused.mapping import Body, FusedMapping, Held, LeafPath, PrivateNest, SharedLoop, Stored, leaves
 from model.fused.visits import Visits, multi_term_dims, path_dims, slides
 from model.mapping import FanoutMapping, StorageMapping
@@ -359,13 +360,6 @@ def _check_copy(visits: Visits, place: int) -> None:
     einsum, leaf = visits.cascade.einsums[place], visits.mapping.paths[place].leaf
     if leaf.nests or leaf.held:
         raise FusedMappingError(f"`{einsum.name}` is a copy, which has no nest of its own", leaf)
-    architecture = einsum.mapspace.architecture
-    for stored in (visits.mapping.stored_at.get(tensor) for tensor in sorted(einsum.tensors)):
-        levels = zip(architecture.storage_indices, architecture.levels, strict=True)
-        position = next((i for i, level in levels if stored and level.name == stored.memory), 0)
-        if architecture.instances_above(position) > 1:
-            text = f"`{einsum.name}` is a copy, and `{stored and stored.memory}` exists several times"
-            raise FusedMappingError(f"{text}, which is not modelled", stored)
 
 
 def _homes(einsum: CascadeEinsum, nest: PrivateNest, names: set[str]) -> frozenset[tuple[str, str]]:
@@ -479,32 +473,104 @@ def _spatial_shares(
     architecture: Architecture, nest: PrivateNest, memory: str
 ) -> Iterator[tuple[str, str, int, str]]:
     """Yield fanout, dimension, children and axis of the spatial loops outside a memory, outermost first."""
-    inside = next(position for position, node in enumerate(architecture.nodes) if node.name == memory)
     entries = (entry for entry in nest.mapping.nodes if isinstance(entry, FanoutMapping))
-    for fanout, entry in zip(
-        architecture.fanouts[: architecture.fanouts_above(inside)], entries, strict=False
-    ):
+    for fanout, entry in zip(_fanouts_outside(architecture, memory), entries, strict=False):
         loops = reversed(entry.spatial)
         yield from ((fanout.name, loop.dim, loop.bound, loop.axis) for loop in loops if loop.bound > 1)
 
 
-def check_spread(cascade: Cascade, mapping: FusedMapping, stored: Stored) -> None:
-    """Check that producer and consumers spread a stored tensor over the instances of its memory alike.
+def _fanouts_outside(architecture: Architecture, memory: str) -> Sequence[Fanout]:
+    """Return the fanouts that a memory lies under."""
+    inside = next(position for position, node in enumerate(architecture.nodes) if node.name == memory)
+    return architecture.fanouts[: architecture.fanouts_above(inside)]
+
+
+class SpreadLoop(NamedTuple):
+    """A spatial loop that spreads a stored tensor over instances; it divides the `extent` in a visit."""
+
+    fanout: str
+    rank: str
+    children: int
+    axis: str
+    extent: int
+
+
+SpreadDim = tuple[str, int, str]
+"""A spatial loop: its dimension, children and axis."""
+
+
+def check_spreads(visits: Visits) -> dict[str, tuple[SpreadLoop, ...]]:
+    """Check that producer and consumers spread stored tensors over the instances of their memories alike.
+
+    Returns
+    -------
+    dict of str to tuple of SpreadLoop
+        How each stored tensor is spread, outermost loop first.
 
     Raises
     ------
     FusedMappingError
         If they do not.
     """
+    spreads = {own.tensor: _spread_of(visits, own) for own in visits.mapping.stored}
+    for place, einsum in enumerate(visits.cascade.einsums):
+        if einsum.is_copy:
+            copied_loops(visits, place, spreads)
+    return spreads
+
+
+def _spread_of(visits: Visits, stored: Stored) -> tuple[SpreadLoop, ...]:
+    cascade = visits.cascade
     spreads = {
         tuple(_spatial_parts(cascade.einsums[place], access, nest, stored))
         for place in cascade.users[stored.tensor]
         for access in cascade.einsums[place].accesses_of(stored.tensor)
-        for nest in mapping.paths[place].leaf.nests
+        for nest in visits.mapping.paths[place].leaf.nests
     }
     if len(spreads) > 1:
         text = f"`{stored.tensor}` is spread differently over the instances of `{stored.memory}`"
         raise FusedMappingError(f"{text} by the Einsums that access it", stored)
+    outside = _fanouts_outside(cascade.einsums[0].mapspace.architecture, stored.memory)
+    if not spreads and any(fanout.size > 1 for fanout in outside):
+        text = f"only copies access `{stored.tensor}`, and `{stored.memory}` exists several times"
+        raise FusedMappingError(f"{text}, which is not modelled", stored)
+    return next(iter(spreads), ())
+
+
+def copied_loops(
+    visits: Visits, place: int, spreads: Mapping[str, Sequence[SpreadLoop]]
+) -> dict[str, tuple[SpreadDim, ...]]:
+    """Return by fanout the loops that spread what a copy reads and writes.
+
+    Raises
+    ------
+    FusedMappingError
+        If its tensors are not spread alike, or along no dimensions of its own.
+    """
+    einsum, found = visits.cascade.einsums[place], dict[str, tuple[SpreadDim, ...]]()
+    accesses = (own for own in einsum.accesses if own.tensor in visits.mapping.stored_at)
+    spread = (_copied_along(visits, place, access, spreads[access.tensor]) for access in accesses)
+    for stored, fanout, loops in chain.from_iterable(spread):
+        if found.setdefault(fanout, loops) != loops:
+            text = f"the copy `{einsum.name}` reads and writes tensors that `{fanout}` spreads differently"
+            raise FusedMappingError(text, stored)
+    return found
+
+
+def _copied_along(
+    visits: Visits, place: int, access: Access, spread: Sequence[SpreadLoop]
+) -> Iterator[tuple[Stored, str, tuple[SpreadDim, ...]]]:
+    """Yield the fanouts outside of what a copy reads or writes, with the loops in its own dimensions."""
+    einsum, path = visits.cascade.einsums[place], visits.mapping.paths[place]
+    stored, dims = visits.mapping.stored_at[access.tensor], lone_dims(einsum, access)
+    for loop in spread:
+        parts = visits.extents(place, dims[loop.rank], len(path.loops)) if loop.rank in dims else ()
+        if [*parts] != [loop.extent]:
+            text = f"the copy `{einsum.name}` does not divide {loop.rank} of `{access.tensor}`"
+            raise FusedMappingError(f"{text} as it is spread over instances of `{stored.memory}`", stored)
+    for fanout in _fanouts_outside(einsum.mapspace.architecture, stored.memory):
+        own = (loop for loop in spread if loop.fanout == fanout.name)
+        yield stored, fanout.name, tuple((dims[loop.rank], loop.children, loop.axis) for loop in own)
 
 
 def check_held_spread(cascade: Cascade, mapping: FusedMapping) -> None:
@@ -527,14 +593,14 @@ def check_held_spread(cascade: Cascade, mapping: FusedMapping) -> None:
 
 def _spatial_parts(
     einsum: CascadeEinsum, access: Access, nest: PrivateNest, stored: Stored
-) -> Iterator[tuple[str, str, int, str, int]]:
-    """Yield fanout, rank, children and axis of spatial loops, and the extent that they divide in a visit."""
+) -> Iterator[SpreadLoop]:
+    """Yield the spatial loops of a nest outside of what it stores."""
     entries = nest.mapping.nodes
     loops = [x for e in entries for x in (e.spatial if isinstance(e, FanoutMapping) else e.temporal)]
-    ranks = einsum.space(access.dataspace).ranks
-    alone = {terms[0].dim: name for name, terms in zip(access.ranks, ranks, strict=True) if len(terms) == 1}
+    alone = {dim: rank for rank, dim in lone_dims(einsum, access).items()}
     for fanout, dim, bound, axis in _spatial_shares(einsum.mapspace.architecture, nest, stored.memory):
         if dim not in alone:
             text = f"a spatial loop over {dim} of `{einsum.name}` spreads copies or windows of"
             raise FusedMappingError(f"{text} `{stored.tensor}` over instances of `{stored.memory}`", nest)
-        yield fanout, alone[dim], bound, axis, math.prod(x.bound for x in loops if x.dim == dim)
+        extent = math.prod(x.bound for x in loops if x.dim == dim)
+        yield SpreadLoop(fanout, alone[dim], bound, axis, extent)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import partial
@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from model.architecture import Architecture, Fanout, StorageLevel
 from model.cost.copying import (
+    Children,
     CopyMove,
     Transfer,
     leakage_by_level,
@@ -44,9 +45,11 @@ from model.counting.words import tile_words
 from model.fused.cascade import Cascade, CascadeEinsum
 from model.fused.check import (
     FusedMappingError,
+    SpreadLoop,
     check_fused,
     check_held_spread,
-    check_spread,
+    check_spreads,
+    copied_loops,
     handed_over,
 )
 from model.fused.mapping import FusedMapping, Held
@@ -85,21 +88,20 @@ def evaluate_fused(
     if not rule.fused:
         raise ValueError(f"{rule.title} does not support fused mappings")
     check_fused(cascade, mapping)
-    for stored in mapping.stored:
-        check_spread(cascade, mapping, stored)
+    visits = Visits(cascade, mapping)
+    spreads = check_spreads(visits)
     check_held_spread(cascade, mapping)
     if rule.by_order:
         _check_overlaps(mapping, rule)
     else:
         _check_windows(cascade, mapping, rule)
-    visits = Visits(cascade, mapping)
     costs, violations = list[EinsumCost](), list[tuple[str, Violation]]()
     kinds = [
         () if einsum.is_copy else visit_kinds(visits, place) for place, einsum in enumerate(cascade.einsums)
     ]
     for place, einsum in enumerate(cascade.einsums):
         if einsum.is_copy:
-            costs.append(_copy_cost(visits, place))
+            costs.append(_copy_cost(visits, place, spreads))
             continue
         costs.append(_EinsumCounter(visits, place, kinds[place], rule).cost())
         broken = (v for kind in kinds[place] for v in mesh_violations(kind.architecture, kind.mapping))
@@ -504,19 +506,24 @@ def _cost_from_words(level: StorageLevel, name: str, tile_words: int, words: _Wo
     )
 
 
-def _copy_cost(visits: Visits, place: int) -> EinsumCost:
+def _copy_cost(visits: Visits, place: int, spreads: Mapping[str, Sequence[SpreadLoop]]) -> EinsumCost:
     """What a copy moves between the memories that store its tensors, each word once."""
     einsum, mapping = visits.cascade.einsums[place], visits.mapping
     path, depth = mapping.paths[place], len(mapping.paths[place].loops)
-    levels = einsum.mapspace.architecture.levels
-    names = [level.name for level in levels]
+    architecture = einsum.mapspace.architecture
+    names = [level.name for level in architecture.levels]
     homes = {
         access.dataspace: names.index(mapping.stored_at[access.tensor].memory)
         if access.tensor in mapping.stored_at
         else 0
         for access in einsum.accesses
     }
-    transfer = transfer_of(einsum.mapspace, homes)
+    loops = copied_loops(visits, place, spreads)
+    children = {
+        number: math.prod(count for _, count, _ in loops.get(fanout.name, ()))
+        for number, fanout in enumerate(architecture.fanouts)
+    }
+    transfer = transfer_of(einsum.mapspace, homes, children)
     parts = (visits.extents(place, dim, depth).total() for dim in path_dims(path, depth))
     return EinsumCost(
         einsum=einsum.name,
@@ -524,28 +531,38 @@ def _copy_cost(visits: Visits, place: int) -> EinsumCost:
         steps=0,
         cycles=0 if transfer is None else transfer.cycles,
         compute_energy=0,
-        memories=() if transfer is None else tuple(_transferred(einsum, transfer)),
+        memories=() if transfer is None else tuple(_transferred(einsum, transfer, children)),
         n_instances=einsum.n_instances,
         cycle_length=einsum.cycle_length,
     )
 
 
-def _transferred(einsum: CascadeEinsum, transfer: Transfer) -> Iterator[MemoryCost]:
+def _transferred(einsum: CascadeEinsum, transfer: Transfer, children: Children) -> Iterator[MemoryCost]:
     """Yield what a copy moves at each memory, and what leaks meanwhile."""
     architecture = einsum.mapspace.architecture
-    leakage = zip(architecture.levels, leakage_by_level(architecture), strict=True)
+    leakage = zip(architecture.levels, leakage_by_level(architecture, children), strict=True)
     for number, (level, leak_energy) in enumerate(leakage):
         moves = [move for move in transfer.moves if move.level == number]
-        costs = tuple(_moved_cost(level, move) for move in moves)
+        costs = tuple(_moved_cost(architecture, move) for move in moves)
         cycles = move_cycles(level, moves) if moves else 0
-        yield MemoryCost(level.name, 1, cycles, leak_energy * transfer.cycles, costs)
+        instances = max((move.instances for move in moves), default=1)
+        yield MemoryCost(level.name, instances, cycles, leak_energy * transfer.cycles, costs)
 
 
-def _moved_cost(level: StorageLevel, move: CopyMove) -> DataspaceCost:
+def _moved_cost(architecture: Architecture, move: CopyMove) -> DataspaceCost:
     """What a copy moves of one dataspace: each word once."""
-    counts = move.reads, move.fills, move.updates
-    energy, size_words = (
-        move_energy(level, move),
-        move.stored * level.packing_of(move.dataspace).size_per_value,
+    packing = architecture.levels[move.level].packing_of(move.dataspace)
+    reads, fills, updates = move.reads, move.fills, move.updates
+    return DataspaceCost(
+        dataspace=move.dataspace,
+        tile_words=move.stored,
+        partition_words=move.stored,
+        reads=reads,
+        fills=fills,
+        updates=updates,
+        total_reads=reads * move.instances,
+        total_fills=fills * move.instances,
+        total_updates=updates * move.instances,
+        energy=move_energy(architecture, move),
+        size_words=move.stored * packing.size_per_value,
     )
-    return DataspaceCost(move.dataspace, move.stored, move.stored, *counts, *counts, energy, size_words)

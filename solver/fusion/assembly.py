@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from model.fused.cascade import Cascade
-from model.fused.check import FusedMappingError, check_held_spread, check_spread
+from model.fused.check import FusedMappingError, check_held_spread, check_spreads
 from model.fused.mapping import Body, FusedMapping, Held, Leaf, Stored
+from model.fused.visits import Visits
 from solver.fusion.edges import Left, Point
 from solver.fusion.labels import Step, StoredTile, room_of
 from solver.fusion.least import EdgePricer
@@ -128,8 +129,7 @@ def _held(space: FusionSpace, step: Step, name: str, depth: int) -> Held:
 def is_spread_alike(cascade: Cascade, mapping: FusedMapping) -> bool:
     """Whether all Einsums spread what they store and hold over instances as a fused mapping has to."""
     try:
-        for stored in mapping.stored:
-            check_spread(cascade, mapping, stored)
+        check_spreads(Visits(cascade, mapping))
         check_held_spread(cascade, mapping)
     except FusedMappingError:
         return False

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from functools import partial
 
 from model.architecture import Fanout, StorageLevel
+from model.counting.words import tile_words
 from model.fused.cascade import Cascade, CascadeEinsum
 from model.fused.mapping import Body, FusedMapping, Leaf
 from model.fused.nests import VisitKind, cut_short, visit_kinds
@@ -73,7 +74,7 @@ def _problem(result: FusedResult) -> Json:
     space = FusionSpace(cascade, limits)
     tensors, scales = list(cascade.users), dict(cascade.room_scale)
     return {
-        "einsums": [_einsum(einsum, tensors) for einsum in cascade.einsums],
+        "einsums": [_einsum(einsum, tensors) for einsum in _with_sizes(cascade)],
         "tensors": [
             {
                 "name": name,
@@ -90,6 +91,34 @@ def _problem(result: FusedResult) -> Json:
         "most_loops_per_rank": limits.max_loops_per_rank,
         "shared_factors": result.shared_factors,
     }
+
+
+def _with_sizes(cascade: Cascade) -> list[CascadeEinsum]:
+    """Give memories on chip without a limit one size, which all that an Einsum accesses has room in."""
+    levels = cascade.einsums[0].mapspace.architecture.on_chip
+    unlimited = {level.name for level in levels if level.size_words is None}
+    every = [own for einsum in cascade.einsums for own in _whole_words(einsum, unlimited)]
+    size = max(every, default=0)
+
+    def sized(node: StorageLevel | Fanout) -> StorageLevel | Fanout:
+        if isinstance(node, Fanout) or node.name not in unlimited:
+            return node
+        return replace(node, size_words=size, multiple_buffering=Fraction(1))
+
+    def with_sizes(einsum: CascadeEinsum) -> CascadeEinsum:
+        architecture = einsum.mapspace.architecture
+        architecture = replace(architecture, nodes=tuple(map(sized, architecture.nodes)))
+        return replace(einsum, mapspace=replace(einsum.mapspace, architecture=architecture))
+
+    return [*map(with_sizes, cascade.einsums)]
+
+
+def _whole_words(einsum: CascadeEinsum, memories: Collection[str]) -> Iterator[int]:
+    """Yield what all that an Einsum accesses takes of some memories."""
+    problem = einsum.problem
+    for level in (own for own in einsum.mapspace.architecture.levels if own.name in memories):
+        sizes = ((space, level.packing_of(space.name).size_per_value) for space in problem.dataspaces)
+        yield sum(tile_words(space, problem.bound) * own for space, own in sizes)
 
 
 def _einsum(einsum: CascadeEinsum, tensors: Sequence[str]) -> Json:

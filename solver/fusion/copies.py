@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from model.cost.copying import transfer_of
+from model.cost.copying import least_transfer
 from model.fused.cascade import Cascade
-from solver.fusion.edges import level_number
+from solver.fusion.edges import fanouts_outside, level_number
 from solver.fusion.remembered import remembered
+from solver.fusion.stores import Shares
 
 WaitingTiles = Collection[tuple[str, int]]
 """Tensors that are stored as a whole, with the numbers of their memories; 0 for any memory, or none."""
@@ -70,27 +72,32 @@ class Copies:
         return {tensor: frozenset(members[family]) for tensor, family in self._families.items()}
 
     def may_lie(self, tensor: str, level: int) -> bool:
-        """Whether a copy may read or write a tensor in a memory: in one of a single instance."""
-        architecture = self.cascade.einsums[0].mapspace.architecture
-        if tensor not in self.accessed:
+        """Whether a tensor may lie in a memory: copies alone do not say how it is spread over instances."""
+        if not fanouts_outside(self.cascade.einsums[0].mapspace.architecture, level):
             return True
-        return (
-            architecture.instances_above(architecture.storage_indices[level_number(architecture, level)]) == 1
-        )
+        return not all(self.cascade.einsums[place].is_copy for place in self.cascade.users[tensor])
 
-    def transfer(self, place: int, levels: Mapping[str, int]) -> tuple[int, int]:
-        """Energy and cycles of a copy whose tensors are stored so."""
+    def transfer(self, place: int, levels: Mapping[str, int], shares: Shares = ()) -> tuple[int, int]:
+        """Energy and cycles of a copy whose tensors are stored so, at the least where fanouts are left open.
+
+        Parameters
+        ----------
+        shares
+            Spatial loops that spread what it accesses, as far as they are known.
+        """
         accesses = self.cascade.einsums[place].accesses
-        return self._transfer(place, tuple(levels.get(access.tensor, 0) for access in accesses))
+        return self._transfer(place, tuple(levels.get(access.tensor, 0) for access in accesses), shares)
 
     @remembered
-    def _transfer(self, place: int, levels: tuple[int, ...]) -> tuple[int, int]:
+    def _transfer(self, place: int, levels: tuple[int, ...], shares: Shares) -> tuple[int, int]:
         einsum = self.cascade.einsums[place]
         architecture = einsum.mapspace.architecture
         numbers = [level_number(architecture, level) if level else 0 for level in levels]
         names = (access.dataspace for access in einsum.accesses)
-        moved = transfer_of(einsum.mapspace, dict(zip(names, numbers, strict=True)))
-        return (0, 0) if moved is None else (moved.energy, moved.cycles)
+        known = {number: math.prod(count for _, count in loops) for number, loops in shares}
+        every = {number for level in levels if level for number in fanouts_outside(architecture, level)}
+        open_ = {number: architecture.fanouts[number].size for number in every - known.keys()}
+        return least_transfer(einsum.mapspace, dict(zip(names, numbers, strict=True)), known, open_)
 
     # Room
 

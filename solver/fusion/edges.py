@@ -16,7 +16,7 @@ from model.cost.order import seen_by
 from model.cost.prices import access_energy, paid_energy, paying_instances
 from model.counting.words import tile_words
 from model.extents import ANY, PERFECT
-from model.fused.cascade import Access, CascadeEinsum
+from model.fused.cascade import CascadeEinsum, lone_dims
 from model.fused.mapping import PrivateNest, nest_in_order
 from model.fused.nests import nest_bounds
 from model.mapping import FanoutMapping, Loop, NodeMapping, SpatialLoop, StorageMapping
@@ -678,12 +678,6 @@ def fanouts_outside(architecture: Architecture, memory: int) -> tuple[int, ...]:
     position = architecture.storage_indices[level_number(architecture, memory)]
     pairs = zip(architecture.fanout_indices, architecture.fanouts, strict=True)
     return tuple(n for n, (at, fanout) in enumerate(pairs) if at < position and fanout.size > 1)
-
-
-def lone_dims(einsum: CascadeEinsum, access: Access) -> dict[str, str]:
-    """Return the dimensions that index a rank of a tensor by themselves, by rank."""
-    ranks = zip(access.ranks, einsum.space(access.dataspace).ranks, strict=True)
-    return {rank: terms[0].dim for rank, terms in ranks if len(terms) == 1}
 
 
 def with_places_of(

@@ -784,11 +784,13 @@ class _Search:
         -------
         bool
             Whether it is a mapping that costs what the path says: its Einsums may spread a tensor differently
-            that they all access, and held tiles may move more words, where that is open.
+            that they all access, and held tiles and copies may cost more, where that is open.
         """
         mapping = fused_mapping(space, self.pricer, steps, points)
+        unknown = {tile.tensor for step in steps for tile in step.stores if tile.spread is None}
         is_loose = any(step.kind is not None and space.stores.is_open(step.kind) for step in steps)
-        is_open = is_loose or any(tile.spread is None for step in steps for tile in step.stores)
+        is_loose |= not unknown.isdisjoint(space.copies.accessed)
+        is_open = is_loose or bool(unknown)
         if is_open and not is_spread_alike(self.cascade, mapping):
             return False
         cost = evaluate_fused(self.cascade, mapping)

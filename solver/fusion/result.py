@@ -30,7 +30,7 @@ WHOLE_WINDOWS = (
 HELD_OUTSIDE = "above shared loops, only {memory} holds tiles; below them, memories lie in any order"
 UNMOVED_WINDOWS = "shared loops slide no windows of tensors that are passed on"
 UNLIKE_ROOM = "{memories} stores nothing for several Einsums, as its size differs between them"
-COPIES_ONCE = "tensors that copies read or write are not stored in {memories}, with several instances"
+COPIES_ALONE = "tensors that only copies access are not stored in {memories}, with several instances"
 COPIES_INSIDE = "tensors with copies are stored below all loops that their Einsums share"
 
 
@@ -158,7 +158,7 @@ def restrictions(space: FusionSpace) -> Iterator[str]:
         yield UNLIKE_ROOM.format(memories=listing(names))
     if space.barred_to_copies:
         names = (space.stores.levels[number].name for number in sorted(space.barred_to_copies))
-        yield COPIES_ONCE.format(memories=listing(names))
+        yield COPIES_ALONE.format(memories=listing(names))
     homes = {level for levels in space.homes.values() for level in levels if level > 1}
     if any_factors and any(map(space.stores.outside, homes)):
         yield PERFECT_STORES

@@ -221,7 +221,7 @@ class FusionSpace:
 
     @cached_property
     def barred_to_copies(self) -> frozenset[int]:
-        """Levels of memories that might store tensors but for copies that access them."""
+        """Levels of memories that might store tensors which copies alone access."""
         pairs = ((tensor, level) for tensor, levels in self._allowed_homes.items() for level in levels)
         return frozenset(level for tensor, level in pairs if not self.copies.may_lie(tensor, level))
 

@@ -11,14 +11,14 @@ from typing import NamedTuple
 
 from model.architecture import Architecture, Fanout, StorageLevel
 from model.choices import SideOrder
-from model.fused.cascade import Cascade, CascadeEinsum
+from model.fused.cascade import Cascade, CascadeEinsum, lone_dims
 from model.fused.check import accesses_of
 from model.fused.mapping import PrivateNest
 from model.mapping import Axis, FanoutMapping, NodeMapping, SpatialLoop
 from model.mapping import Mapping as LoopNest
 from model.mapspace import Mapspace, SpatialRules
 from model.numbers import divisors
-from solver.fusion.edges import EdgeKind, fanouts_outside, level_number, lone_dims
+from solver.fusion.edges import EdgeKind, fanouts_outside, level_number
 
 AXES: tuple[Axis, ...] = ("x", "y")
 
@@ -63,8 +63,9 @@ class Stores:
 
     @cached_property
     def ordered(self) -> frozenset[int]:
-        """Fanouts whose spatial loops the rules of some Einsum order."""
-        rules = (own for einsum in self.cascade.einsums for own in enumerate(einsum.mapspace.spatial))
+        """Fanouts whose spatial loops the rules of some Einsum order; copies have no loops."""
+        einsums = (einsum for einsum in self.cascade.einsums if not einsum.is_copy)
+        rules = (own for einsum in einsums for own in enumerate(einsum.mapspace.spatial))
         return frozenset(fanout for fanout, own in rules if _is_ordered(own))
 
     @cached_property
@@ -116,6 +117,15 @@ class Stores:
             of_fanouts = ([x for x in shares if x.fanout == n] for n in self.outside(level))
             ways = (self._in_each_order(einsum, dims, x) for x in of_fanouts)
             yield from (tuple(chain.from_iterable(chosen)) for chosen in product(*map(list, ways)))
+
+    def copied(self, place: int, source: str, target: str, spread: Spread) -> Spread | None:
+        """Return how a copy is spread that lies beside its source; None if it lacks the ranks for that."""
+        einsum = self.cascade.einsums[place]
+        one, other = (lone_dims(einsum, einsum.accesses_of(tensor)[0]) for tensor in (source, target))
+        ranks = {dim: rank for rank, dim in other.items()}
+        if not {one.get(share.rank, "") for share in spread} <= ranks.keys():
+            return None
+        return tuple(share._replace(rank=ranks[one[share.rank]]) for share in spread)
 
     def _in_each_order(
         self, einsum: CascadeEinsum, dims: Mapping[str, str], shares: Sequence[Share]
@@ -251,7 +261,8 @@ def _loops_of(spread: Spread, fanout: int, dims: Mapping[str, str]) -> Ordered:
 def _orders(einsum: CascadeEinsum, number: int, counts: Mapping[str, int]) -> list[Ordered]:
     """All orders and axes that rules allow to loops of a fanout: innermost first, X before Y."""
     fanout = einsum.mapspace.architecture.fanouts[number]
-    order = SideOrder.of(einsum.mapspace.spatial[number], einsum.problem.dims)
+    rules = SpatialRules() if einsum.is_copy else einsum.mapspace.spatial[number]
+    order = SideOrder.of(rules, einsum.problem.dims)
     ranks = {dim: (0, place) for place, dim in enumerate(order.inner)}
     ranks |= {dim: (2, place) for place, dim in enumerate(order.outer)}
     found = list[Ordered]()

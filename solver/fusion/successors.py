@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import chain, islice, product
 
+from model.fused.cascade import lone_dims
 from model.fused.mapping import Stored
 from model.fused.room import is_part_of_other
 from solver.fusion.bodies import BodyBounds
-from solver.fusion.edges import Choice, EdgeKind, Shift, lone_dims
+from solver.fusion.edges import Choice, EdgeKind, Shift
 from solver.fusion.labels import Label, Room, Step, StoredTile, room_of
 from solver.fusion.least import EdgePricer
 from solver.fusion.remembered import remembered, remembered_by
 from solver.fusion.space import Cut, Frame, Frames, FusionSpace, Tile
-from solver.fusion.stores import Shares
+from solver.fusion.stores import Shares, Spread
 
 Roots = tuple[str, ...]
 """Tensors whose rooms others take as well, sorted."""
@@ -63,11 +64,14 @@ class Successors:
         einsum, stored = self.space.einsums[place], {tile.tensor: tile for tile in label.stored}
         source = stored.get(einsum.copied)
         levels = self._source_levels(einsum.copied, source)
-        targets = [self._targets(frames, source, tensor) for tensor in sorted(einsum.written - stored.keys())]
+        targets = [self._targets(label, source, tensor) for tensor in sorted(einsum.written - stored.keys())]
         for level, chosen in product(levels, product(*targets)):
             stores = tuple(chain.from_iterable(chosen))
             homes = {tile.tensor: tile.level for tile in (*label.stored, *stores)} | {einsum.copied: level}
-            cost = self.space.copies.transfer(place, homes)
+            shares = self._shares(frames, place, (*label.stored, *stores))
+            if shares is None:
+                continue
+            cost = self.space.copies.transfer(place, homes, shares)
             room = self._room(label, stores, (), self.space.cuts(frames, place))
             if room is None or not self.may_write(place, homes):
                 continue
@@ -75,6 +79,16 @@ class Successors:
             grown = replace(label, energy=label.energy + energy, cycles=label.cycles + cycles)
             step = Step(place, frames, None, Choice(*cost, 0, None), stores, ())
             yield from self._closed(grown, room, step, label)
+
+    def _shares(self, frames: Frames, place: int, tiles: Iterable[StoredTile]) -> Shares | None:
+        """Spatial loops of an Einsum that spread what is stored, as far as that is known; None if none do."""
+        extents = self.space.extents(frames, place)
+        spread = {
+            own.tensor: (own.level, own.spread)
+            for own in tiles
+            if own.level and self.space.stores.outside(own.level)
+        }
+        return self.space.stores.shares(place, extents, spread)
 
     def _source_levels(self, tensor: str, tile: StoredTile | None) -> tuple[int, ...]:
         """Memories that a copy may read from; what counts as stored before a path begins may be anywhere."""
@@ -88,15 +102,14 @@ class Successors:
         tiles = (tile for tile in self.space.tiles[place] if tile.tensor in self.space.storable)
         return all(homes.get(tile.tensor) or tile.space.name not in bypass for tile in tiles)
 
-    def _targets(
-        self, frames: Frames, source: StoredTile | None, tensor: str
-    ) -> list[tuple[StoredTile, ...]]:
+    def _targets(self, label: Label, source: StoredTile | None, tensor: str) -> list[tuple[StoredTile, ...]]:
         """The ways to store what a copy writes, with copies of it; none is to leave it outside."""
-        found: list[tuple[StoredTile, ...]] = [()]
+        found, frames = list[tuple[StoredTile, ...]]([()]), label.frames
         for level in self.space.homes.get(tensor, ()):
             tile = self._rooted(frames, self._stored(frames, tensor, level), source)
             if source is None or not self._was_decided(frames, source, tile):
-                found += self._with_copies(frames, tile)
+                ways = self._in_each_way(frames, label.at, tile)
+                found += chain.from_iterable(self._with_copies(frames, own) for own in ways)
         return found
 
     def _was_decided(self, frames: Frames, source: StoredTile, tile: StoredTile) -> bool:
@@ -116,10 +129,18 @@ class Successors:
         targets = self.space.copies.targets.get(tile.tensor, ())
         beside = (target for target in targets if tile.level in self.space.homes.get(target, ()))
         for own in (self._stored(frames, target, tile.level) for target in beside):
-            if self._is_ahead(frames, tile, own):
-                further = self._with_copies(frames, own._replace(root=tile.root))
+            if self._is_ahead(frames, tile, own) and (alike := self._spread_as(frames, tile, own)):
+                further = self._with_copies(frames, alike._replace(root=tile.root))
                 found += [(*before, *more) for before, more in product(found, further)]
         return found
+
+    def _spread_as(self, frames: Frames, source: StoredTile, tile: StoredTile) -> StoredTile | None:
+        """A copy beside its source that is spread as that; None if it is not, or too large."""
+        if not source.spread:
+            return tile._replace(spread=source.spread)
+        copy = self.space.cascade.writers[tile.tensor]
+        spread = self.space.stores.copied(copy, source.tensor, tile.tensor, source.spread)
+        return None if spread is None else self._spread_so(frames, tile, spread)
 
     def _rooted(self, frames: Frames, tile: StoredTile, source: StoredTile | None) -> StoredTile:
         """A tile that takes its own room, or that of what it copies."""
@@ -140,23 +161,30 @@ class Successors:
         self, frames: Frames, place: int, tensor: str, level: int
     ) -> Iterator[tuple[StoredTile, ...]]:
         """Yield a tensor that an Einsum writes as it is stored; with each spread, if these are told apart."""
-        for tile in self._places(frames, tensor, level):
-            if tensor in self.space.copies.accessed:
-                yield from self._with_copies(frames, tile._replace(root=tensor))
-            elif not self.space.stores.outside(level):
-                yield (tile,)
-            elif (tensor, level, frames) not in self.by_spread:
-                yield (tile._replace(spread=None),)
-            else:
-                yield from ((own,) for own in self._spread(frames, place, tile))
+        root = tensor if tensor in self.space.copies.accessed else ""
+        ways = (self._in_each_way(frames, place, tile) for tile in self._places(frames, tensor, level))
+        for tile in chain.from_iterable(ways):
+            yield from self._with_copies(frames, tile._replace(root=root))
+
+    def _in_each_way(self, frames: Frames, place: int, tile: StoredTile) -> Iterator[StoredTile]:
+        """Yield what an Einsum writes with each spread, if these are told apart."""
+        if not self.space.stores.outside(tile.level):
+            yield tile
+        elif (tile.tensor, tile.level, frames) not in self.by_spread:
+            yield tile._replace(spread=None)
+        else:
+            yield from self._spread(frames, place, tile)
 
     def _spread(self, frames: Frames, place: int, tile: StoredTile) -> Iterator[StoredTile]:
-        around = tuple(frame for frame in frames if frame.end > tile.last)
         extents = self.space.extents(frames, place)
-        for spread in self.space.stores.spreads(place, tile.tensor, tile.level, extents):
-            words = self.space.spread_words(around, tile.tensor, tile.level, spread, tile.depth)
-            if words <= self.bodies.room_of(tile.level):
-                yield tile._replace(words=words, spread=spread)
+        spreads = self.space.stores.spreads(place, tile.tensor, tile.level, extents)
+        yield from filter(None, (self._spread_so(frames, tile, spread) for spread in spreads))
+
+    def _spread_so(self, frames: Frames, tile: StoredTile, spread: Spread) -> StoredTile | None:
+        """A tile that is spread over instances; None if these have too little room."""
+        around = tuple(frame for frame in frames if frame.end > tile.last)
+        words = self.space.spread_words(around, tile.tensor, tile.level, spread, tile.depth)
+        return tile._replace(words=words, spread=spread) if words <= self.bodies.room_of(tile.level) else None
 
     def _stored(self, frames: Frames, tensor: str, level: int) -> StoredTile:
         """A tensor at its place, below the loops that its writer shares with all readers."""
@@ -194,12 +222,7 @@ class Successors:
         deeper = tuple(sorted((name, level) for name, level in levels.items() if level > 1))
         tiles_here = {tile.tensor: tile for tile in (*label.stored, *stores)}
         extents = self.space.extents(frames, place)
-        spread = {
-            own.tensor: (own.level, own.spread)
-            for own in tiles_here.values()
-            if own.level and self.space.stores.outside(own.level)
-        }
-        shares = self.space.stores.shares(place, extents, spread)
+        shares = self._shares(frames, place, tiles_here.values())
         if shares is None:
             return
         for depths in product(*(self._depths(frames, tile) for tile in tiles)):

@@ -512,8 +512,24 @@ class _Run:
         key = place, access.dataspace, above
         if key not in self.covered:
             visits = list(self._covered_by_visit(place, access, above))
-            self.covered[key] = [frozenset[int]().union(*words) for words in zip(*visits, strict=True)]
+            covered = [frozenset[int]().union(*words) for words in zip(*visits, strict=True)]
+            others = (
+                self._covered_by_nests(access.tensor, above) if self.cascade.einsums[place].is_copy else []
+            )
+            self.covered[key] = [words & covered[0] for words in others] if len(others) > 1 else covered
         return self.covered[key]
+
+    def _covered_by_nests(self, tensor: str, above: Trips) -> list[Words]:
+        """Words of a stored tensor per instance, as the nests of an Einsum have them that is no copy."""
+        place = self._user_with_nests(tensor) if tensor in self.waiting else None
+        if place is None:
+            return []
+        (access, *_) = self.cascade.einsums[place].accesses_of(tensor)
+        return self._covered(place, access, above)
+
+    def _user_with_nests(self, tensor: str) -> int | None:
+        users = self.cascade.users[tensor]
+        return next((place for place in users if not self.cascade.einsums[place].is_copy), None)
 
     def _covered_by_visit(self, place: int, access: Access, above: Trips) -> Iterator[list[Words]]:
         einsum, path = self.cascade.einsums[place], self.mapping.paths[place]
@@ -721,13 +737,18 @@ class _Run:
         """Pass the words of a visit on, one by one."""
         einsum = self.cascade.einsums[place]
         (source,) = (a for a in einsum.accesses if not einsum.space(a.dataspace).read_write)
-        home, origin = self._home(source.tensor), self._contents(source.tensor)
+        home, origins = self._home(source.tensor), self._contents(source.tensor)
+        at = {word: number for number, held in enumerate(origins) for word in held}
         parts = {dim: self.turns.part(place, dim, trips) for dim in einsum.problem.dims}
         read: set[int] = set()
         paid: dict[tuple[str, bool], set[int]] = {}
         for target in (a for a in einsum.accesses if einsum.space(a.dataspace).read_write):
             pairs = dict(self._pairs(einsum, source, target, parts))
-            self._contents(target.tensor).update({copy: origin[word] for copy, word in pairs.items()})
+            for copy, word in pairs.items():
+                number = self._instance_of(target.tensor, copy)
+                if self._home(target.tensor) == home != self._outermost and number != at[word]:
+                    raise ValueError(f"a copy moves a word of {source.tensor} to another instance")
+                self._contents(target.tensor)[number][copy] = origins[at[word]][word]
             if self._home(target.tensor) != home:
                 read.update(pairs.values())
                 inside = self._depth(self._home(target.tensor)) > self._depth(home)
@@ -763,16 +784,49 @@ class _Run:
         """Number of a memory, the outermost one first."""
         return [level.name for level in self.cascade.einsums[0].mapspace.architecture.levels].index(memory)
 
-    def _contents(self, tensor: str) -> dict[int, int]:
-        if tensor not in self.waiting:
-            return self.outside[tensor]
-        (contents,) = self.waiting[tensor].contents
-        return contents
+    def _contents(self, tensor: str) -> list[dict[int, int]]:
+        """Words of a tensor by instance of its memory."""
+        return self.waiting[tensor].contents if tensor in self.waiting else [self.outside[tensor]]
+
+    def _instance_of(self, tensor: str, word: int) -> int:
+        """The one instance that has to have a word."""
+        if tensor not in self.waiting or len(self.waiting[tensor].contents) == 1:
+            return 0
+        (number,) = (
+            n
+            for n, words in enumerate(self._tile_of(tensor, self.waiting[tensor].trips or ()))
+            if word in words
+        )
+        return number
+
+    @property
+    def _outermost(self) -> str:
+        return self.cascade.einsums[0].mapspace.architecture.levels[0].name
 
     def _home(self, tensor: str) -> str:
         stored = self.mapping.stored_at.get(tensor)
-        outermost = self.cascade.einsums[0].mapspace.architecture.levels[0].name
-        return outermost if stored is None else stored.memory
+        return self._outermost if stored is None else stored.memory
+
+    def _used(self, einsum: CascadeEinsum, memory: str) -> int:
+        """Instances of a memory among which the tensors of a copy are divided, as far as they lie there."""
+        architecture = einsum.mapspace.architecture
+        names = [level.name for level in architecture.levels]
+
+        def outside(name: str) -> int:
+            return architecture.fanouts_above(architecture.storage_indices[names.index(name)])
+
+        used: dict[int, int] = {}
+        for tensor in (own for own in einsum.tensors if own in self.waiting):
+            children = self._children(tensor)
+            used |= {number: children[number] for number in range(outside(self._home(tensor))) if children}
+        return math.prod(used.get(number, 1) for number in range(outside(memory)))
+
+    def _children(self, tensor: str) -> list[int]:
+        """Children of each fanout that the nests of an Einsum use which accesses a tensor."""
+        place = self._user_with_nests(tensor)
+        nodes = () if place is None else self.mapping.paths[place].leaf.nests[0].mapping.nodes
+        loops = (entry.spatial for entry in nodes if isinstance(entry, FanoutMapping))
+        return [math.prod(loop.bound for loop in own) for own in loops]
 
     def _count(self, einsum: str, memory: str, dataspace: str, way: int, words: int) -> None:
         """Count words that a copy reads, fills or updates: way 0, 1 or 2."""
@@ -797,7 +851,8 @@ class _Run:
         }
         counts |= {key: toll.counts() for key, toll in self.tolls.items()}
         for key, (reads, fills, updates) in self.moved.items():
-            counts[key] = AccessCounts(reads, fills, updates, 0, 1)
+            einsum = self.cascade.einsums[self.cascade.place(key[0])]
+            counts[key] = AccessCounts(reads, fills, updates, 0, self._used(einsum, key[1]))
         values = {t: held for t, held in self.outside.items() if t not in self.waiting} | self.kept_whole
         tensors = {tensor: self._array(tensor, held) for tensor, held in values.items()}
         return FusedExecution(tensors, counts, self.steps, self.visits, self.room)

@@ -72,9 +72,10 @@ class Bodies:
     @remembered
     def spreads(self, tensor: int, level: int, ctx: Context) -> list[Shared | None]:
         """Ways to spread a tensor over the instances of a memory, of extents at most those of open bodies."""
-        (einsum, v) = next((e, v) for e, v in self.cascade.accesses(tensor) if e.writes[v])
-        if not self.is_spread or not einsum.outside(level):
+        if not self.is_spread or self.cascade.instances(level) == 1:
             return [None]
+        # All that access it spread it alike; a copy has no loops that rules allow.
+        (einsum, v) = next((e, v) for e, v in self.cascade.accesses(tensor) if not e.is_copy)
         even = self.even_of(einsum.number, ctx)
         extents = {d: even[d] for d in einsum.lone(v)}
         found: list[Shared | None] = []
@@ -496,7 +497,7 @@ class Bodies:
     def in_each_order(
         self, einsum: Einsum, v: int, number: int, loops: Sequence[tuple[int, int]], even: Sequence[int]
     ) -> list[Shared]:
-        """Loops of a fanout that spread what an Einsum writes, in each order that its rules allow."""
+        """Loops of a fanout that spread what an Einsum accesses, in each order that its rules allow."""
         names = einsum.lone(v)
         shares = tuple(Share(number, names[d], n, even[d]) for d, n in loops)
         if number not in self.cascade.ordered:

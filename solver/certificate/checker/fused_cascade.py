@@ -125,8 +125,9 @@ class Cascade:
 
     @cached_property
     def ordered(self) -> set[int]:
-        """Numbers of the fanouts whose spatial loops the rules of some Einsum order."""
-        return {n for e in self.einsums for n in range(len(e.space.fans)) if e.is_ordered(n)}
+        """Numbers of the fanouts whose spatial loops the rules of some Einsum order; copies have none."""
+        mapped = (e for e in self.einsums if not e.is_copy)
+        return {n for e in mapped for n in range(len(e.space.fans)) if e.is_ordered(n)}
 
     @staticmethod
     def allows(number: int, einsum: Einsum, v: int, shares: Sequence[Share]) -> bool:
@@ -136,7 +137,9 @@ class Cascade:
         """
         dims = {name: d for d, name in einsum.lone(v).items()}
         along_x = sum(bool(share.along_x) for share in shares)
-        return einsum.lays_out(number, [(dims[own.rank], own.children) for own in shares], along_x)
+        return einsum.is_copy or einsum.lays_out(
+            number, [(dims[own.rank], own.children) for own in shares], along_x
+        )
 
     def instances(self, number: int) -> int:
         """How often an on-chip memory exists."""
@@ -166,7 +169,8 @@ class Cascade:
         accesses = self.accesses(tensor)
         same = len({frozenset(e.names[v]) for e, v in accesses}) == 1
         found = set.intersection(*(e.may_store[v] for e, v in accesses)) if same else set()
-        return {n for n in found if tensor not in self.family or self.instances(n) == 1}
+        copied = all(e.is_copy for e, _ in accesses)  # nothing says how it is spread
+        return {n for n in found if not copied or self.instances(n) == 1}
 
     @cached_property
     def family(self) -> dict[int, int]:

@@ -160,12 +160,13 @@ class Einsum:
             yield Kind(bounds, trips, above, (), homes, loose, deep, later)
 
     @remembered
-    def transfer(self, levels: Numbers) -> tuple[int, int]:
+    def transfer(self, levels: Numbers, spread: Spread = ()) -> tuple[int, int]:
         """Energy and cycles of a copy whose tensors lie in such memories, 0 for the outermost one.
 
         Each word moves once: it is read where the source lies, and filled or updated where a copy does. It
-        pays once at each toll between: inwards what its source pays, outwards what a copy outside pays. All
-        instances of memories that leak while one is in use do so.
+        pays once at each toll between: inwards what its source pays, outwards what a copy outside pays. The
+        instances among which loops of fanouts spread the tensors move equal shares. All instances of memories
+        that leak while these are in use do so. Both are the least there is, where some loops are not known.
         """
         at = [self.levels[level - 1][0] if level else 0 for level in levels]
         reading = self.writes.index(False)
@@ -184,10 +185,27 @@ class Einsum:
             way = ("fill" if p > source else "update") if self.writes[v] else "read"
             if {*at} != {source} and (p != source or not self.writes[v]):
                 moves[p][Access(v, p, p, way, False)] = self.box(v, self.bounds)
-        loads = (self.space.loaded(p, own).values() for p, own in moves.items())
+        few = {self.space.fans[number]: prod(n for _, n in own) for number, own in spread}
+        outside = dict(chain.from_iterable(self.outside(level).values() for level in levels if level))
+        many = {p: few.get(p, prod(mesh)) for p, mesh in outside.items()}
+        shares = (
+            {access: -(-n // prod(many.get(q, 1) for q in many if q < p)) for access, n in own.items()}
+            for p, own in moves.items()
+        )
+        loads = (self.space.loaded(p, own).values() for p, own in zip(moves, shares, strict=True))
         cycles = max(math.ceil(max(own, default=0)) for own in loads)
-        energy = sum(self.space.priced(access, n) for own in moves.values() for access, n in own.items())
-        return energy + cycles * sum(self.space.nodes[p]["leak"] for p in self.space.homes), cycles
+        nodes = (self.space.nodes[p] for p in self.space.homes)
+        leak = sum(own["leak"] * prod(few.get(q, 1) for q in own["leak_fanouts"]) for own in nodes)
+        every = [pair for own in moves.values() for pair in own.items()]
+        # More instances pay for more blocks that are not full, but those that pay may be fewer than move.
+        energy = sum(min(self.paid(*pair, few), self.paid(*pair, many)) for pair in every)
+        return energy + cycles * leak, cycles
+
+    def paid(self, access: Access, words: int, children: Mapping[int, int]) -> int:
+        """Energy of words that instances have equal shares of; so many children of fanouts are in use."""
+        used = prod(n for p, n in children.items() if p < access.p)
+        paying = min(used, self.space.nodes[access.p]["most_paying"])
+        return int(self.space.priced(access, -(-words // used)) * paying)
 
     def may_lie(self, levels: Numbers) -> bool:
         """Whether rules let a copy's tensors lie in such memories: outside, where they may be kept there."""

@@ -318,7 +318,7 @@ class Paths(Bodies):
         """Yield the label with an Einsum mapped in each way."""
         einsum = self.cascade.einsums[j]
         if einsum.is_copy:
-            yield from self.copied(label, einsum)
+            yield from self.copied(label, einsum, self.shares(label, einsum, self.even_of(j, ctx)))
             return
         levels, cut = {own.tensor: own.memory for own in label.stored}, self.cut(j, ctx)
         if not all(einsum.may_be(bounds) for bounds, _ in einsum.kinds(cut)):
@@ -413,13 +413,13 @@ class Paths(Bodies):
         tiles = ((own.tensor, own.words) for own in label.stored if own.memory == memory)
         return self.cascade.together(tiles)
 
-    def copied(self, label: Label, einsum: Einsum) -> Iterator[Label]:
-        """Yield the label with a copy, if it may move what it copies."""
+    def copied(self, label: Label, einsum: Einsum, shares: Spread | None) -> Iterator[Label]:
+        """Yield the label with a copy, if it may move what it copies, and that is spread alike."""
         stored = {own.tensor: own.memory for own in label.stored}
         levels = tuple(stored.get(t, 0) for t in einsum.tensors)
-        if einsum.may_lie(levels):
+        if einsum.may_lie(levels) and shares is not None:
             label = self.beside(label, einsum) if self.is_filled else label
-            cost = einsum.transfer(levels)
+            cost = einsum.transfer(levels, shares)
             energy, cycles = cost[0] * einsum.times, cost[1] * einsum.cycle_times
             yield label._replace(energy=label.energy + energy, cycles=label.cycles + cycles)
 

@@ -5,7 +5,7 @@ from collections.abc import Collection, Mapping, Sequence
 from functools import cached_property
 from typing import Any, NamedTuple
 
-from solver.certificate.checker.claims import Cost, Json, natural, need
+from solver.certificate.checker.claims import Cost, Json, able, natural, need
 from solver.certificate.checker.fused_cascade import Above, Cascade, Share, Shared, SharedLoop, State
 from solver.certificate.checker.fused_einsums import Einsum
 from solver.certificate.checker.fused_visits import Numbers, Spread
@@ -158,8 +158,7 @@ class Tree:
     def costs(self) -> list[tuple[int, int]]:
         """Energy and cycles of each Einsum; raises if this is no mapping, or takes too much room."""
         rooms = [(j, *self.place(j)) for j in range(len(self.paths))]
-        spreads = {t: self.spread(t) for t in self.stored}
-        found = []
+        spreads, found = self.spreads, []
         for j, own, cost in rooms:
             for number, words in enumerate(own, 1):
                 taken = words + self.taken(spreads, j, number)
@@ -183,7 +182,7 @@ class Tree:
             need(not leaf.held and not leaf.nests, "copies have no nest")
             places = tuple(self.stored[t].level if t in self.stored else 0 for t in einsum.tensors)
             need(einsum.may_lie(places), "copies move words between memories that may have them")
-            return [0] * len(self.cascade.rooms), einsum.transfer(places)
+            return [0] * len(self.cascade.rooms), einsum.transfer(places, self.copied(j))
         need(natural(leaf.held) and len({v for v, *_ in leaf.held}) == len(leaf.held), "tiles are held once")
         held = []
         for v, depth, fetching in leaf.held:
@@ -240,11 +239,34 @@ class Tree:
         pairs = zip(self.einsums, self.paths, strict=True)
         return [e.dividing(own.leaf.nests) if own.leaf.held else () for e, own in pairs]
 
+    def copied(self, j: int) -> Spread:
+        """The loops that spread what a copy reads and writes, by fanout, in its own dimensions."""
+        einsum, cut = self.einsums[j], self.cascade.cut(j, self.paths[j].loops)
+        found: dict[int, tuple[tuple[int, int], ...]] = {}
+        for v, t in ((v, t) for v, t in enumerate(einsum.tensors) if t in self.stored):
+            dims, spread = {name: d for d, name in einsum.lone(v).items()}, self.spreads[t]
+            parts = [[size for size, _ in cut[dims[own.rank]]] for own in spread if own.rank in dims]
+            alike = parts == [[own.extent] for own in spread]
+            need(alike, "a copy divides its tensors as others spread them")
+            for number in einsum.outside(self.stored[t].level):
+                loops = tuple((dims[own.rank], own.children) for own in spread if own.fanout == number)
+                is_known = not loops or number not in self.cascade.ordered
+                able(
+                    is_known, "the checker does not know copies where rules order the loops that spread them"
+                )
+                need(found.setdefault(number, loops) == loops, "a copy and its source are spread alike")
+        return tuple(sorted(found.items()))
+
+    @cached_property
+    def spreads(self) -> dict[int, Shared]:
+        """How loops spread each stored tensor over the instances of its memory."""
+        return {t: self.spread(t) for t in self.stored}
+
     def spread(self, tensor: int) -> Shared:
         """How loops spread a stored tensor over the instances of its memory."""
         found, level = set(), self.stored[tensor].level
         mapped = [(e, v) for e, v in self.cascade.accesses(tensor) if not e.is_copy]
-        if len(mapped) < len(self.cascade.accesses(tensor)):
+        if not mapped:
             return ()  # it is in a memory that exists once
         fans = mapped[0][0].outside(level)
         for e, v in mapped:

@@ -18,7 +18,7 @@ from model.architecture import (
 )
 from model.extents import tiles_of
 from model.fused.cascade import Access, Cascade, CascadeEinsum
-from model.fused.check import FusedMappingError, check_fused, check_spread, check_tree, loop_choices
+from model.fused.check import FusedMappingError, check_fused, check_spreads, check_tree, loop_choices
 from model.fused.mapping import Body, FusedMapping, Held, Leaf, PrivateNest, SharedLoop, Stored
 from model.fused.visits import Visits, path_dims
 from model.mapping import FanoutMapping, Loop, Mapping, NodeMapping, SpatialLoop, StorageMapping
@@ -248,8 +248,7 @@ def random_fused(
         children = tuple(draw.filled(skeleton, child) for child in skeleton.children)
         mapping = FusedMapping(children, tuple(stored))
         check_fused(cascade, mapping)
-        for each in stored:
-            check_spread(cascade, mapping, each)
+        check_spreads(Visits(cascade, mapping))
     except FusedMappingError:
         return None
     return mapping
