@@ -64,7 +64,7 @@ def test_a_search_that_knows_no_such_tiles_proves_nothing(tmp_path: Path, monkey
 
 @pytest.mark.parametrize("step, size", [(3, 7), (9, 8)])
 def test_smaller_tiles_have_fewer_holes(step: int, size: int):
-    """A tile of a few rows has no words between these: below one loop and above another one it is the best."""
+    """A tile of a few rows has no words between these: it is best below one loop and above another one."""
     main = StorageLevel("Main", energy=AccessEnergy(900, 0, 800))
     buffer = StorageLevel("GLB", size_words=size, energy=AccessEnergy(1, 1, 1))
     shape = f"U[q,x] = T[{step}*q,x+s] V[s]", "Z[q,x] = U[q,x]"
