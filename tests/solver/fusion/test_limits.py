@@ -137,7 +137,7 @@ def test_a_search_ends_where_memory_does(monkeypatch: pytest.MonkeyPatch):
 
 
 def test_tensors_that_cause_most_of_the_traffic_are_stored_first():
-    """The first fused mapping of a block comes before any floor, and costs less than half of that without fusion."""
+    """The first fused mapping of a block comes before any floor, and halves what it costs without fusion."""
     names = "workloads/gpt3_block.yaml", "architectures/tpu_like.yaml"
     files = [REPOSITORY / "specs" / name for name in names]
     cascade, _ = load_cascade(files, {"N_TOKENS": 4096}, LoadOptions(factors=PERFECT))
