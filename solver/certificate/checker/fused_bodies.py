@@ -453,10 +453,12 @@ class Bodies:
         for level, own in enumerate(ctx):
             places = own.places if own is not body else (*body.places, at)
             found += [self.spot(j, v, ctx[: level + 1], place) for place in places]
-        deep = self.edges.held(j, v, self.cut(j, ctx))
-        return (
-            [*found, found[-1]._replace(room=min(deep.room, found[-1].room))] if at != body.trips else found
-        )
+        if at == body.trips:
+            return found
+        deep, last = self.edges.held(j, v, self.cut(j, ctx)), found[-1]
+        if self.cascade.einsums[j].has_holes(v):  # smaller tiles have fewer
+            last = self.edges.touched(j, v, self.cascade.cut(j, self.loops_above(ctx, len(ctx) - 1, at)))
+        return [*found, last._replace(room=min(deep.room, found[-1].room))]
 
     def spot(self, j: int, v: int, ctx: Context, at: Place) -> Way:
         """The way of a tile that is held at a place of the innermost body."""

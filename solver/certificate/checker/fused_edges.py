@@ -401,11 +401,21 @@ class Edges:
         All of it comes in each iteration of the `fetching` loops: all that cut it, unless others are given.
         """
         einsum = self.cascade.einsums[j]
-        shift = einsum.held(v, fetching or cut, shares)
+        room = einsum.tile(v, cut, shares) * einsum.space.at[einsum.home][v]["size"]
+        return self.shifting(einsum, einsum.held(v, fetching or cut, shares), room, shares)
+
+    @remembered
+    def touched(self, j: int, v: int, cut: Cut) -> Way:
+        """The way of a tile that is held below shared loops or farther in: it may have no holes there."""
+        einsum = self.cascade.einsums[j]
+        _, moved, first = einsum.held(v, cut)
+        return self.shifting(einsum, (v, min(moved, einsum.touched(v, cut)), first), 0)
+
+    def shifting(self, einsum: Einsum, shift: HeldTile, room: int, shares: Spread = ()) -> Way:
+        """The way of a held tile that exchanges words with the outermost memory."""
         words = [(own.kind, n) for own, n in einsum.shifted(shift, shares).items() if not own.p]
         read, written = (sum(n for own, n in words if own == kind) for kind in ("read", "write"))
-        moves = self.loads(einsum.space.at[0][v], read, written)
-        room = einsum.tile(v, cut, shares) * einsum.space.at[einsum.home][v]["size"]
+        moves = self.loads(einsum.space.at[0][shift[0]], read, written)
         return Way(room, einsum.shift_energy((shift,), shares), *moves, held=True)
 
     def together(self, j: int, cut: Cut, ways: Sequence[Way], is_open: bool = False) -> tuple[int, int]:

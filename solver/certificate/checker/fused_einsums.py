@@ -116,6 +116,10 @@ class Einsum:
         ranks = (rank for rank in self.ranks[v] if self.placed and len(rank) > 1)
         return {d for rank in ranks for d, _ in rank}
 
+    def has_holes(self, v: int) -> bool:
+        """Whether there may be words between those of a tile that it does not touch."""
+        return any(abs(c) > 1 for rank in self.ranks[v] for _, c in rank)
+
     @property
     def times(self) -> int:
         """How often it runs."""

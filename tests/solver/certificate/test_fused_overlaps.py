@@ -8,14 +8,17 @@ from typing import Any
 
 import pytest
 
+from model.architecture import AccessEnergy, Architecture, Compute, StorageLevel
 from solver.certificate.canonical import canonical_sha256
 from solver.certificate.checker import fused_cascade, fused_edges, fused_paths
 from solver.fusion import FusionLimits, fuse_cascade
 from solver.fusion.certificate import fused_certificate
 from solver.fusion.space import FusionSpace
 from solver.result import Status
+from tests.model.fused.random_cascades import cascade_of
 from tests.overlaps import depthwise_and_pointwise
 from tests.solver.certificate.checker import digested, verdict
+from tests.solver.fusion.test_optimum import by_place
 
 
 def certified(folder: Path, *sizes: int, objective: str = "energy") -> Any:
@@ -57,6 +60,20 @@ def test_the_optima_of_accelforges_mapper_are_proven(
 def test_a_search_that_knows_no_such_tiles_proves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(FusionSpace, "kept_dims", lambda *_: frozenset())
     assert verdict(certified(tmp_path, 6, 3, 1, 1, 8), tmp_path)[0] == "CANNOT CHECK"
+
+
+@pytest.mark.parametrize("step, size", [(3, 7), (9, 8)])
+def test_smaller_tiles_have_fewer_holes(step: int, size: int):
+    """A tile of a few rows has no words between these: it is best below one loop and above another one."""
+    main = StorageLevel("Main", energy=AccessEnergy(900, 0, 800))
+    buffer = StorageLevel("GLB", size_words=size, energy=AccessEnergy(1, 1, 1))
+    shape = f"U[q,x] = T[{step}*q,x+s] V[s]", "Z[q,x] = U[q,x]"
+    architecture = Architecture("small", (main, buffer), Compute("MAC", energy=1))
+    cascade = by_place(cascade_of(shape, {"q": 4, "x": 4, "s": 3}, architecture))
+    document = json.loads(json.dumps(fused_certificate(fuse_cascade(cascade, "energy"), ["python"])))
+    edges = fused_edges.Edges(fused_cascade.Cascade(document["problem"]), document, {})
+    for limit in (document["bound"] + 1, document["bound"] * 6 // 5):
+        assert fused_paths.Paths(edges.cascade, edges, "energy", limit).least() == document["bound"]
 
 
 def with_tile(place: int, *numbers: int) -> Callable[[Any], None]:
