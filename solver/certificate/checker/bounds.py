@@ -529,12 +529,12 @@ class Choice(Words, Tables):
         """
         nest, space = Nest(self.space, loops), self.space
         steps = nest.steps() * space.visits
-        leak = self.leakage(steps) if space.placed else steps * sum(space.leaking(nest).values())
-        cycles, base = steps + space.latency, space.arithmetic + leak
+        cycles, base = steps + space.latency, space.arithmetic + self.leakage(steps)
         most = min(query.energy, query.edp // cycles)
-        energy = base + self.floors.total()
-        if cycles > query.latency or max(energy, base + self.spent(at)) > most:
+        if cycles > query.latency or base + max(self.floors.total(), self.spent(at)) > most:
             return False
+        leak = self.leakage(steps) if space.placed else steps * sum(space.leaking(nest).values())
+        energy = space.arithmetic + leak + self.floors.total()
         for place, (home, accesses) in enumerate(self.moves):
             energy += space.spent(home, space.alike(nest, home, accesses)) - self.floors[home]
             if energy > most:
@@ -574,18 +574,20 @@ def decide(
     high = min(high, query.latency)
     if parts is None or low > high:
         return None
+    halves = query.edp < inf and len(measures) > 1 and 1.05 * low < high < inf
     for counted in dict.fromkeys((measures[:2], measures)):
         tables = Choice(choices, mask, i, query, low, high, counted, pins)
         if not tables.open:
             return None
+        pin = None if space.any else rules.pin(tables.others, pins)
+        if counted == measures and not (pin or halves):
+            return tables.search(query)
         with suppress(TooManyNestsError):  # a short walk costs less than more tables
             return tables.search(query, 1 + tables.end.size // MOST_SHARE)
-    if not space.any and (pin := rules.pin(tables.others, pins)):
+    if pin:
         every = ((*pins, (pin[0], n)) for n in pin[1])
         found = (decide(query, low, high, measures, choices, mask, i, own) for own in every)
         return next(filter(None, found), None)
-    if query.edp == inf or len(measures) == 1 or not 1.05 * low < high < inf:
-        return tables.search(query)
     middle = math.isqrt(low * int(high))
     lower = decide(query, low, middle, measures, choices, mask, i, pins)
     return lower or decide(query, middle + 1, high, measures, choices, mask, i, pins)
