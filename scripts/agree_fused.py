@@ -60,8 +60,19 @@ BEFORE = {
     "window before": ("U[q,n] = T[q+r,n] V[r]", "Z[q,m] = U[q,n] X[n,m]"),
     "window before both": ("U[q] = T[q+r] V[r]", "W[q] = U[q]", "Z[q] = W[q] U[q]"),
 }
+KEPT = {
+    "window of each": ("U[q,n] = T[q+r,n] V[r,n]", "Z[q,m] = U[q,n] X[n,m]"),
+    "window and all before": ("U[q,m] = T[q+r,n] V[r,n,m]", "Z[q] = U[q,m] X[m]"),
+    "stride before": ("U[q,n] = T[2*q+r,n] V[r]", "Z[q] = U[q,n] X[n]"),
+    "two windows before": ("U[q] = T[q+r] V[r]", "Z[q] = U[q] S[q+s] Y[s]"),
+    "one window for both": ("U[q] = T[q+r] V[r]", "Z[q] = U[q] T[q+r]"),
+    "plane before": ("U[q,x] = T[q+r,x+s] V[r,s]", "Z[q,x] = U[q,x] X"),
+    "window between": ("T[p,n] = A[p,n]", "U[q,n] = T[q+r,n] V[r]", "Z[q] = U[q,n] X"),
+    "window before three": ("U[q,n] = T[q+r,n] V[r]", "W[q,n] = U[q,n]", "Z[q] = W[q,n] X[n]"),
+}
+"""Windows of which what overlaps is kept, by AccelForge's rule."""
 GAPS = {"gaps": ("U[q,n] = T[3*q,m] V[m,n]", "Z[q,k] = U[q,n] X[n,k]")}
-ALL = SHAPES | COPIES | COPIED_WINDOWS | STRIDES | GAPS | BEFORE
+ALL = SHAPES | COPIES | COPIED_WINDOWS | STRIDES | GAPS | BEFORE | KEPT
 SEARCH_S = 90
 
 
@@ -147,6 +158,13 @@ KINDS = {
     "strides, accelforge": Kind((*STRIDES,), changes=(by_place,)),
     "windows before, accelforge": Kind((*BEFORE,), changes=(by_place,)),
     "windows before, registers, accelforge": Kind((*BEFORE,), "registers", changes=(one_tensor, by_place)),
+    "overlaps": Kind((*KEPT,), changes=(by_place,)),
+    "overlaps, registers": Kind((*KEPT,), "registers", changes=(one_tensor, by_place)),
+    "overlaps, array of registers": Kind((*KEPT,), "array", changes=(one_tensor, by_place)),
+    "overlaps, tolls": Kind((*KEPT,), changes=(by_place,), tolls=True),
+    "overlaps, clocks": Kind((*KEPT,), changes=(with_own_clocks, by_place)),
+    "overlaps, cores": Kind((*KEPT,), changes=(by_place,), cores=True),
+    "overlaps, least utilization": Kind((*KEPT,), changes=(by_place,), fills=True),
     "windows, registers": Kind(WINDOWS, "registers"),
     "windows, array of registers": Kind(WINDOWS, "array"),
     "strides": Kind((*STRIDES,)),
@@ -203,7 +221,10 @@ SIZES: dict[str, tuple[int, ...]] = {
     "projections of a copy": (2, 2),
 }
 
-COLUMNS = ("cascades", "agree", "skipped", "late", "nothing fits", "proven", "in bodies", "stored inside")
+COLUMNS = (
+    *("cascades", "agree", "skipped", "late", "nothing fits"),
+    *("proven", "in bodies", "stored inside", "keeps overlap"),
+)
 
 
 def drawn(random: Random, kind: Kind) -> tuple[str, Cascade]:
@@ -270,6 +291,7 @@ def bounds_of(random: Random, name: str, kind: Kind) -> dict[str, int]:
         sizes = tuple({2, 3, 5} if name in ("products", "diamond") else {2, 3})
     bounds = {dim: random.choice(sizes) for dim in letters}
     q, r = random.choice((2, 3, 4)), random.choice((1, 2, 3))
+    kept = {"q": random.choice((4, 4, 6)), "r": max(2, r), "m": 2, "n": random.choice((1, 2))}
     special = {
         "projections": {"p": bounds.get("m", 1)},
         "skip": {"d": bounds.get("b", 1)},
@@ -282,6 +304,11 @@ def bounds_of(random: Random, name: str, kind: Kind) -> dict[str, int]:
         "plane": {"x": random.choice((2, 4)), "y": 2, "r": 2, "s": 2, "q": 3},
         **{name: {"q": random.choice((3, 5, 6)), "r": random.choice((1, 1, 2))} for name in STRIDES},
         "gaps": {"q": random.choice((4, 4, 6))},
+        **dict.fromkeys(KEPT, kept),
+        "stride before": {"q": 4, "r": 3, "n": random.choice((1, 2))},
+        "plane before": {"q": random.choice((2, 4)), "x": 2, "r": 2, "s": 2},
+        "window between": {"q": 4, "r": 2, "p": 5, "n": 2},
+        "window before three": kept | {"q": 4},
     }
     bounds |= special.get(name, {"q": q, "r": r, "p": q + r - 1} if name in COPIED_WINDOWS else {})
     return bounds | ({"p": bounds["x"] + 1} if name == "plane" else {})
@@ -392,6 +419,9 @@ class Comparison:
             "proven": all(proven),
             "in bodies": any(list(mapping.bodies) for mapping in mappings),
             "stored inside": "RF" in stored,
+            "keeps overlap": any(
+                own.keeps_overlap for m in mappings for path in m.paths for own in path.leaf.held
+            ),
         }
         self.columns.update(name for name, holds in facts.items() if holds)
 

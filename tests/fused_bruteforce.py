@@ -104,7 +104,8 @@ class Optimum:
 def trees(cascade: Cascade, once_per_rank: bool = False, ragged: bool = False) -> Iterator[FusedMapping]:
     """Yield every tree of a cascade, without nests; loops have prime trips unless ranks are looped once.
 
-    Those that are `ragged` have any trips that leave no tile of a largest part empty.
+    Where a tile that keeps what overlaps may slide, trips are any divisors. Loops that are `ragged` have any
+    trips that leave no tile of a largest part empty.
     """
     enumerator = _Trees(cascade, once_per_rank, ragged)
     for children in enumerator.parts(tuple(range(len(cascade.einsums))), {}, whole=False):
@@ -138,6 +139,15 @@ def _moves_a_window(cascade: Cascade, loop: SharedLoop, name: str) -> bool:
         if len(moving) > 1 or any(len(own) > 1 or abs(own[dim]) > 1 for own in moving):
             return True
     return False
+
+
+def _may_keep(einsum: CascadeEinsum, dim: str, name: str | None = None) -> bool:
+    """Whether a tile below a loop may keep what overlaps, as the loop moves it along a sum of dimensions."""
+    if rule_of(einsum.mapspace.counting).by_order:
+        return False
+    spaces = [own for own in einsum.problem.dataspaces if name in (None, own.name)]
+    ranks = [{term.dim for term in terms} for own in spaces for terms in own.ranks if len(terms) > 1]
+    return any(dim in dims for dims in ranks)
 
 
 @dataclass
@@ -188,6 +198,11 @@ class _Trees:
             self.known[places] = list(loop_choices(self.cascade, places))
         return self.known[places]
 
+    def slides(self, dims: dict[str, str]) -> bool:
+        """Whether a loop may slide a tile that keeps what overlaps."""
+        own = ((self.cascade.einsums[self.cascade.place(name)], dim) for name, dim in dims.items())
+        return any(_may_keep(einsum, dim) for einsum, dim in own)
+
     def trips(
         self, places: tuple[int, ...], dims: dict[str, str], cut: dict[tuple[str, str], int]
     ) -> list[int]:
@@ -198,7 +213,7 @@ class _Trees:
         left = tiles_of(last.problem.bound[dims[last.name]], cut.get((last.name, dims[last.name]), 1))
         if self.ragged:
             return sorted({tiles_of(left, tile) for tile in range(1, left)})
-        if self.once:
+        if self.once or self.slides(dims):
             return [trips for trips in range(2, left + 1) if left % trips == 0]
         return [prime for prime, _ in prime_factors(left)]
 
@@ -307,7 +322,7 @@ def _windowed(einsum: CascadeEinsum, space: Dataspace) -> frozenset[str]:
 def _across(visits: Visits, place: int, most: int) -> Iterator[Shares]:
     """Yield the spatial loops that an Einsum may have where it holds tiles: none parts a window or stride."""
     einsum, path = visits.cascade.einsums[place], visits.mapping.paths[place]
-    held = (own.dataspace for own in path.leaf.held if own.depth < len(path.loops))
+    held = (own.dataspace for own in path.leaf.held if own.fetch_depth < len(path.loops))
     sliding = [_windowed(einsum, einsum.space(name)) for name in held]
     parts: list[list[int]] = []
     for dim in einsum.problem.dims:
@@ -659,6 +674,12 @@ class BruteForce:
                     for depth in range(least, len(path.loops))
                     if self.fills or moved[depth] < moved[depth + 1]
                 ]
+                depths += [
+                    Held(access.dataspace, depth, keeps_overlap=True)
+                    for depth in range(least + 1, len(path.loops) + 1)
+                    if _may_keep(einsum, path.loops[depth - 1].dim(einsum.name), access.dataspace)
+                    and (self.fills or moved[depth - 1] < moved[depth])
+                ]
             choices.append(depths)
         for chosen in product(*choices):
             yield tuple(held for held in chosen if held is not None)
@@ -768,7 +789,8 @@ class BruteForce:
         at = visits.mapping.stored_at
         stored = tuple((a.dataspace, at[a.tensor].memory) for a in einsum.accesses if a.tensor in at)
         held = tuple(
-            (tile.dataspace, _moved(visits, place, tile.dataspace, tile.depth)) for tile in path.leaf.held
+            (tile.dataspace, _moved(visits, place, tile.dataspace, tile.fetch_depth))
+            for tile in path.leaf.held
         )
         spread = tuple((a.dataspace, shares[a.tensor]) for a in einsum.accesses if a.tensor in shares)
         spread += tuple(("", shares[own]) for own in [f"[{einsum.name}]"] if own in shares)

@@ -1,6 +1,7 @@
 """The enumeration of fused mappings: against an independent one, and against mappings drawn at random."""
 
 import json
+from pathlib import Path
 from random import Random
 
 import pytest
@@ -9,10 +10,12 @@ from model.architecture import AccessEnergy, Architecture, Compute, Fanout, Stor
 from model.formats.fused import load_cascade
 from model.fused.cascade import Cascade
 from model.fused.cost import evaluate_fused
+from model.fused.mapping import Held
 from tests.fused_bruteforce import BruteForce, trees
 from tests.model.fused.agreement import disagreements
 from tests.model.fused.random_cascades import SHAPES, cascade_of, random_fused
 from tests.model.fused.reference import FUSED
+from tests.overlaps import depthwise_and_pointwise
 
 OBJECTIVES = ("energy", "latency", "edp")
 
@@ -104,3 +107,23 @@ def test_an_independent_enumeration_finds_the_same_optima(name: str):
         assert found["energy"].value == expected["energy"]["energy"] * units
         assert found["latency"].value == expected["latency"]["cycles"]
         assert found["edp"].value == expected["edp"]["edp"] * units
+
+
+@pytest.mark.parametrize(
+    ("p", "r", "c", "m", "size", "energy_j", "loops"),
+    [
+        (4, 3, 1, 1, 10, 1478, None),
+        (6, 2, 1, 1, 6, 1682, 1),
+        (6, 3, 1, 2, 12, 2633, 1),
+        (6, 3, 2, 1, 14, 3252, 2),
+    ],
+)
+def test_what_overlaps_is_kept_where_accelforges_mapper_keeps_it(
+    tmp_path: Path, p: int, r: int, c: int, m: int, size: int, energy_j: int, loops: int | None
+):
+    """The energies are those that AccelForge 1.0.467 finds; `loops` lie above what is kept."""
+    cascade = depthwise_and_pointwise(tmp_path, p, r, c, m, size)
+    optimum = BruteForce(cascade).optima(("energy",))["energy"]
+    assert optimum.cost.energy_j == energy_j
+    kept = [tile for path in optimum.mapping.paths for tile in path.leaf.held if tile.keeps_overlap]
+    assert kept == ([] if loops is None else [Held("T0", loops, keeps_overlap=True)])

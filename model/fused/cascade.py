@@ -8,6 +8,7 @@ from functools import cached_property
 
 from model.mapspace import Mapspace
 from model.problem import Dataspace, Problem
+from model.renaming import by_position
 from model.source_ref import SourceRef
 
 
@@ -160,6 +161,16 @@ class Cascade:
     def readers(self, tensor: str) -> tuple[int, ...]:
         """Return the places of the Einsums that read a tensor."""
         return tuple(place for place in self.users[tensor] if tensor not in self.einsums[place].written)
+
+    @cached_property
+    def alike(self) -> tuple[int, ...]:
+        """Per Einsum the place of the first one that differs from it in names alone."""
+        first: dict[object, int] = {}
+        every = (
+            (own.mapspace, own.memories_with_places, own.keeps_rest, own.is_copy) for own in self.einsums
+        )
+        keys = ((by_position(mapspace.problem).mapspace(mapspace), *rest) for mapspace, *rest in every)
+        return tuple(first.setdefault(key, place) for place, key in enumerate(keys))
 
     def place(self, einsum: str) -> int:
         """Return the place of an Einsum by name; ``KeyError`` if there is none."""

@@ -56,6 +56,7 @@ from model.fused.mapping import FusedMapping, Held
 from model.fused.nests import Seen, VisitKind, visit_kinds
 from model.fused.report import EinsumCost, FusedEvaluation, MemoryCost, RoomTaken
 from model.fused.room import Rooms, held_extents, largest_tile_words
+from model.fused.twins import other_names, twins_of
 from model.fused.visits import Visits, path_dims, window_dims
 from model.problem import Dataspace
 
@@ -95,18 +96,25 @@ def evaluate_fused(
         _check_overlaps(mapping, rule)
     else:
         _check_windows(cascade, mapping, rule)
+    twins = twins_of(cascade, mapping)
     costs, violations = list[EinsumCost](), list[tuple[str, Violation]]()
     kinds = [
-        () if einsum.is_copy else visit_kinds(visits, place) for place, einsum in enumerate(cascade.einsums)
+        () if einsum.is_copy or twins[place] != place else visit_kinds(visits, place)
+        for place, einsum in enumerate(cascade.einsums)
     ]
-    for place, einsum in enumerate(cascade.einsums):
+    for place, (einsum, twin) in enumerate(zip(cascade.einsums, twins, strict=True)):
         if einsum.is_copy:
             costs.append(_copy_cost(visits, place, spreads))
             continue
-        costs.append(_EinsumCounter(visits, place, kinds[place], rule).cost())
-        broken = (v for kind in kinds[place] for v in mesh_violations(kind.architecture, kind.mapping))
+        is_new = twin == place
+        costs.append(
+            _EinsumCounter(visits, place, kinds[place], rule).cost()
+            if is_new
+            else _renamed_cost(costs[twin], cascade.einsums[twin], einsum)
+        )
+        broken = (v for kind in kinds[twin] for v in mesh_violations(kind.architecture, kind.mapping))
         violations += [(einsum.name, violation) for violation in dict.fromkeys(broken)]
-    rooms = tuple(Rooms(visits, kinds).rooms())
+    rooms = tuple(Rooms(visits, kinds, twins).rooms())
     for room in rooms:
         violations += [(room.einsum, violation) for violation in _room_violations(cascade, room)]
     architecture = first.architecture
@@ -503,6 +511,22 @@ def _cost_from_words(level: StorageLevel, name: str, tile_words: int, words: _Wo
         total_updates=together[2],
         energy=words.energy(level, name),
         size_words=tile_words * packing.size_per_value,
+    )
+
+
+def _renamed_cost(cost: EinsumCost, known: CascadeEinsum, einsum: CascadeEinsum) -> EinsumCost:
+    """What an Einsum costs that does what another one does by other names."""
+    names = other_names(known.problem, einsum.problem)
+    memories = (
+        replace(own, dataspaces=tuple(replace(s, dataspace=names[s.dataspace]) for s in own.dataspaces))
+        for own in cost.memories
+    )
+    return replace(
+        cost,
+        einsum=einsum.name,
+        memories=tuple(memories),
+        n_instances=einsum.n_instances,
+        cycle_length=einsum.cycle_length,
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 from typing import Literal
 
 from model.cost.report import DataspaceCost, Violation
@@ -212,14 +213,26 @@ class FusedEvaluation:
 
     def einsum(self, name: str) -> EinsumCost:
         """Return the cost of an Einsum; ``KeyError`` if there is none."""
-        for cost in self.einsums:
-            if cost.einsum == name:
-                return cost
-        raise KeyError(name)
+        return self._by_name[name]
+
+    @cached_property
+    def _by_name(self) -> dict[str, EinsumCost]:
+        return {cost.einsum: cost for cost in self.einsums}
+
+    def rooms_of(self, einsum: str) -> tuple[RoomTaken, ...]:
+        """Return what is taken of each memory while an Einsum runs, the outermost one first."""
+        return tuple(self._rooms_by_name.get(einsum, ()))
+
+    @cached_property
+    def _rooms_by_name(self) -> dict[str, list[RoomTaken]]:
+        found: dict[str, list[RoomTaken]] = {}
+        for room in self.rooms:
+            found.setdefault(room.einsum, []).append(room)
+        return found
 
     def room(self, einsum: str, memory: str) -> RoomTaken:
         """Return what is taken of a memory while an Einsum runs; ``KeyError`` if there is none."""
-        for room in self.rooms:
-            if (room.einsum, room.memory) == (einsum, memory):
+        for room in self.rooms_of(einsum):
+            if room.memory == memory:
                 return room
         raise KeyError((einsum, memory))

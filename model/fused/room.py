@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import chain
 
 from model.architecture import StorageLevel
 from model.counting.words import tile_words
@@ -16,6 +17,7 @@ from model.fused.check import FusedMappingError
 from model.fused.mapping import Held, Stored
 from model.fused.nests import Seen, VisitKind
 from model.fused.report import RoomTaken, RoomTile
+from model.fused.twins import other_names
 from model.fused.visits import Span, Visits, multi_term_dims
 from model.problem import Dataspace
 
@@ -177,6 +179,7 @@ class _Tile:
     depth: int
     life: range  # of places in the cascade
     root: str  # tiles of one root at one memory take one room
+    dataspace: str = ""  # of an Einsum's own tile
 
 
 def _largest(tiles: Iterable[_Tile]) -> tuple[RoomTile, ...]:
@@ -190,10 +193,19 @@ def _largest(tiles: Iterable[_Tile]) -> tuple[RoomTile, ...]:
 
 @dataclass(frozen=True)
 class Rooms:
-    """Room over time; `kinds` has the kinds of visits of each Einsum, none for a copy."""
+    """Room over time.
+
+    Parameters
+    ----------
+    kinds
+        The kinds of visits of each Einsum, none for a copy, and for one that has a twin before it.
+    twins
+        Per Einsum the place of the first one that does the same by other names (`model.fused.twins`).
+    """
 
     visits: Visits
     kinds: Sequence[tuple[VisitKind, ...]]
+    twins: Sequence[int]
 
     def rooms(self) -> Iterator[RoomTaken]:
         """Yield for each Einsum what is taken of each memory while it runs."""
@@ -229,8 +241,23 @@ class Rooms:
     @cached_property
     def _tiles(self) -> tuple[_Tile, ...]:
         stored = (self._stored(each) for each in self.visits.mapping.stored)
-        own = (tile for place, kinds in enumerate(self.kinds) for tile in self._own(place, kinds))
-        return (*stored, *own)
+        own: list[tuple[_Tile, ...]] = []
+        for place, first in enumerate(self.twins):
+            is_new = first == place
+            own.append(
+                tuple(self._own(place, self.kinds[place]) if is_new else self._same(own[first], place))
+            )
+        return (*stored, *chain.from_iterable(own))
+
+    def _same(self, tiles: Iterable[_Tile], place: int) -> Iterator[_Tile]:
+        """Yield the tiles of an Einsum's twin as its own."""
+        einsum, known = self.visits.cascade.einsums[place], self.visits.cascade.einsums[self.twins[place]]
+        names = other_names(known.problem, einsum.problem)
+        for own in tiles:
+            name = names[own.dataspace]
+            tile = replace(own.tile, tensor=einsum.access(name).tensor, einsum=einsum.name)
+            life, root = range(place, place + 1), f"{einsum.name} {name}"
+            yield replace(own, tile=tile, owners=(place,), life=life, root=root, dataspace=name)
 
     def _stored(self, stored: Stored) -> _Tile:
         cascade = self.visits.cascade
@@ -285,5 +312,11 @@ class Rooms:
         )
         depth = held.get(space.name, len(path.loops))
         return _Tile(
-            tile, level.name, (place,), depth, range(place, place + 1), f"{einsum.name} {space.name}"
+            tile,
+            level.name,
+            (place,),
+            depth,
+            range(place, place + 1),
+            f"{einsum.name} {space.name}",
+            space.name,
         )

@@ -115,9 +115,15 @@ def _leaf(
     name = space.einsums[step.place].name
     if step.kind is None or point is None:
         return Leaf(name, ())
-    held = tuple(Held(space_, space.loops_above(step.frames, depth)) for space_, depth in step.held)
+    held = tuple(_held(space, step, *own) for own in step.held)
     nests = (space.stores.aligned(step.kind, nest, spreads) for nest in pricer.edge(step.kind).nests(point))
     return Leaf(name, tuple(nests), held)
+
+
+def _held(space: FusionSpace, step: Step, name: str, depth: int) -> Held:
+    tile = next(own for own in space.tiles[step.place] if own.space.name == name)
+    keeps_overlap = space.fetch_depth(step.frames, tile, depth) < depth
+    return Held(name, space.loops_above(step.frames, depth), keeps_overlap)
 
 
 def is_spread_alike(cascade: Cascade, mapping: FusedMapping) -> bool:

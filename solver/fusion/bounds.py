@@ -16,12 +16,12 @@ from model.architecture import AccessEnergy, StorageLevel
 from model.cost.prices import network_latency
 from model.extents import PERFECT
 from model.mapspace import Mapspace
+from model.renaming import by_position
 from solver.fusion.amounts import Amount, ever, larger, rounded_up, smaller
 from solver.fusion.edges import EdgeKind, EdgeSpace, Shift, unlimited, with_places_of
 from solver.fusion.parts import PartSizes
 from solver.fusion.remembered import remembered, remembered_by
 from solver.fusion.space import WHOLE, Cut, Cuts, FusionSpace, Parts, Tile
-from solver.network.tasks import by_position
 from solver.result import Clock, Options, Result, Termination
 from solver.search.goal import Caps
 from solver.search.mapper import SharedSearch
@@ -147,10 +147,11 @@ class EdgeBounds:
     @cached_property
     def alike(self) -> tuple[int, ...]:
         """Per Einsum a number that those have in common which differ in names alone."""
-        numbers: dict[Mapspace, int] = {}
-        mapspaces = (EdgeSpace(e, EdgeKind(0)).mapspace(None) for e in self.space.einsums)
-        renamed = (by_position(own.problem).mapspace(own) for own in mapspaces)
-        return tuple(numbers.setdefault(own, len(numbers)) for own in renamed)
+        numbers, einsums = dict[Mapspace, int](), self.space.einsums
+        alike = self.space.cascade.alike
+        mapspaces = {place: EdgeSpace(einsums[place], EdgeKind(0)).mapspace(None) for place in set(alike)}
+        renamed = {place: by_position(own.problem).mapspace(own) for place, own in mapspaces.items()}
+        return tuple(numbers.setdefault(renamed[first], place) for place, first in enumerate(alike))
 
     # With what is exchanged
 

@@ -31,7 +31,7 @@ from solver.fusion.evidence import EdgeClaim, LeastClaim
 from solver.fusion.space import FusionSpace, Parts
 from solver.result import Status
 
-FORMAT = "tilewright certificate fused 5"
+FORMAT = "tilewright certificate fused 6"
 
 
 def fused_certificate(result: FusedResult, command: Sequence[str], seed: int = 0) -> Json:
@@ -190,7 +190,7 @@ def _leaf(cascade: Cascade, mapping: FusedMapping, leaf: Leaf) -> Json:
     kinds = () if einsum.is_copy else visit_kinds(Visits(cascade, mapping), place)
     nest = partial(_nest_in_order if einsum.mapspace.free_order else _nest, einsum)
     nests = [{"bounds": list(kind.problem.bounds), **nest(kind, above)} for kind in kinds]
-    held = [[names.index(tile.dataspace), tile.depth] for tile in leaf.held]
+    held = [[names.index(tile.dataspace), tile.depth, tile.fetch_depth] for tile in leaf.held]
     return {"einsum": place, "held": held, "nests": nests}
 
 

@@ -6,13 +6,13 @@ import math
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, reduce
 from itertools import combinations, product
 
 import numpy as np
 
 from model.extents import ANY, PERFECT, Extents
-from solver.fusion.amounts import Amount, FloatArray, IntArray, larger, unless, worth
+from solver.fusion.amounts import Amount, FloatArray, IntArray, larger, smaller, unless, worth
 from solver.fusion.least import EdgePricer
 from solver.fusion.remembered import remembered
 from solver.fusion.space import WHOLE, Cut, Cuts, Frame, Frames, FusionSpace, Segment, Tile, Trips
@@ -412,6 +412,12 @@ class DraftBounds:
             move = self.pricer.exchange(tile, last, self.pricer.shift(self.space.dense[tile], WHOLE))
             words = self.space.held_words(tile, last)
             yield Option(tile.space.name, words, move, lasting=True, between=tile)
+            if dims := self.space.kept_dims(tile):
+                # Below all loops, it waits for no other Einsum: one of those that slide it is the last.
+                cuts = (replace(last, trips={**last.trips, dim: 1}) for dim in dims & last.trips.keys())
+                moved = [self.space.moved_words(self.space.dense[tile], cut) for cut in (last, *cuts)]
+                shift = replace(self.pricer.shift(self.space.dense[tile], last), moved=reduce(smaller, moved))
+                yield Option(tile.space.name, words, self.pricer.exchange(tile, last, shift))
         if tile.tensor in self.space.storable - outside:
             users = self.space.cascade.users[tile.tensor]
             crosses = span is not None and not span[0] <= users[0] <= users[-1] < span[1]

@@ -280,7 +280,7 @@ class EdgeSpace:
         own = self.einsum.mapspace
         return replace(
             own,
-            problem=self._problem,
+            problem=self.problem,
             architecture=self._architecture(room_words),
             temporal=tuple(self._temporal(level, rules) for level, rules in enumerate(own.temporal)),
             spatial=tuple(self._spatial(number, rules) for number, rules in enumerate(own.spatial)),
@@ -290,7 +290,8 @@ class EdgeSpace:
         )
 
     @cached_property
-    def _problem(self) -> Problem:
+    def problem(self) -> Problem:
+        """The Einsum in one visit, with the dimension of visits."""
         problem = self.einsum.problem
         if not self._many:
             return replace(problem, name="", bounds=tuple(self.extents.values()))
@@ -608,7 +609,8 @@ class EdgeSpace:
 
     @cached_property
     def _in_hardware_order(self) -> Architecture:
-        return self.mapspace(None).architecture
+        own = self.einsum.mapspace
+        return (self.mapspace(None) if _has_places(self.einsum) else own).architecture
 
     def _above_at(self, memory: str) -> frozenset[str]:
         """Dataspaces that have their tile above the nests in a memory."""
@@ -687,12 +689,16 @@ def with_places_of(
 
     Dataspaces `above` the nests are at the first place of the outermost on-chip memory.
     """
-    if mapspace.free_order:
-        return mapspace  # each order has its own
-    spread_memories = None if mapspace.counting_rule.has_places else einsum.memories_with_places
-    if spread_memories is not None and not spread_memories:
+    if not _has_places(einsum):
         return mapspace
+    spread_memories = None if mapspace.counting_rule.has_places else einsum.memories_with_places
     return with_first_places(spread(mapspace, spread_memories), above)
+
+
+def _has_places(einsum: CascadeEinsum) -> bool:
+    """Whether memories may have several places: where they lie in any order, each order has its own."""
+    own = einsum.mapspace
+    return not own.free_order and (own.counting_rule.has_places or bool(einsum.memories_with_places))
 
 
 def _loops(node: NodeMapping) -> Sequence[Loop | SpatialLoop]:

@@ -206,7 +206,8 @@ class GroupBounds:
         """Whether an Einsum at an end of a body belongs there only if it holds tiles above its loops."""
         start, end = inside.span
         is_first, is_last = place == start, place == end - 1 > inside.at
-        if not is_first and not is_last:
+        tiles = self.bounds.space.tiles[place]
+        if not (is_first or is_last) or any(self.bounds.space.keeping(tile, start, end) for tile in tiles):
             return False
         cut, side = (start + 1, (start + 1, end)) if is_first else (place, (start, place))
         # With remainders, the private loops of visits are none of the whole.

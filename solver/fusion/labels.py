@@ -63,7 +63,8 @@ class Room(NamedTuple):
     Parameters
     ----------
     held
-        Per open segment, what the outermost one holds right above it.
+        Per open segment, what the outermost one holds right above it; and while an Einsum runs, what that
+        holds below all of them.
     peaks
         Per number of open segments that they share, the most that Einsums before the cut took of the
         outermost one, by all that is known.
@@ -133,6 +134,14 @@ class Label:
         draft = self.draft
         begun = None if draft is None else (draft.frame.end, draft.left is None, len(draft.frame.segments))
         return self.at, self.opening, tuple(frame.end for frame in self.frames), begun
+
+    @property
+    def last_held(self) -> tuple[tuple[str, int], ...]:
+        """What the Einsum before holds, as `Step` has it."""
+        label: Label | None = self
+        while label is not None and label.step is None:
+            label = label.parent
+        return () if label is None or label.step is None else label.step.held
 
     def steps(self) -> list[Step]:
         """All that is decided, from the first Einsum on."""

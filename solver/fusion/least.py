@@ -19,13 +19,13 @@ from model.fused.mapping import PrivateNest
 from model.mapspace import Mapspace
 from model.objective import objective_value
 from model.orders import in_order, order_of, renamed_order
+from model.renaming import Renaming, by_position
 from solver.fusion.amounts import UNLIMITED
 from solver.fusion.bounds import AGAIN, Deeper, EdgeBounds
 from solver.fusion.edges import Choice, EdgeKind, EdgeSpace, Left, Point, Shift
 from solver.fusion.remembered import remembered, remembered_by
 from solver.fusion.space import Cut, Trips
 from solver.fusion.unlike import Alone, UnlikeVisits, as_named
-from solver.network.tasks import Renaming, by_position
 from solver.result import Result, Status
 from solver.search.drawn import drawn
 from solver.search.goal import Caps
@@ -139,7 +139,7 @@ class Edge:
     @cached_property
     def renaming(self) -> Renaming:
         """Names that say the position only."""
-        return by_position(self.space.mapspace(None).problem)
+        return by_position(self.space.problem)
 
     def mapspace(self, room_words: int | None) -> Mapspace:
         """The mapspace with so much room, in these names."""

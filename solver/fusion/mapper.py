@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 import time
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import chain
+from itertools import accumulate, chain
 from types import MappingProxyType
 
 from model.fused.cascade import Cascade
@@ -194,9 +195,14 @@ class _Search:
             self.alone = self.clock.share(1 / MOST_TO_FIND)
         with self._during("each Einsum alone"):
             first = self._unfused_at_once()
+        best = replace(first)
+        if (few := self._dearest(best)) is not None:
+            with self._during("divisors"), suppress(Stopped):
+                self._find_soon(replace(self.space, limits=few), best)
+        with self._during("each Einsum alone"):
             self.pricer.clock = self.clock.share(2) if self.is_any else self.clock
             unfused, perfect, even = self._alone(first), None, None
-        best = replace(unfused.best)
+        best.take_of(unfused.best)
         if hardware is not None and hardware.mapping is not None:
             self._take_found(best, self.objective, hardware.value, hardware.mapping)
         with suppress(Stopped):
@@ -290,10 +296,9 @@ class _Search:
             first = self._first_points(steps, left)
             self._price_path(search.space, steps, left, best, first)
             self._report(best, None)
-            first |= self._least_products(steps, left)
-            self._price_path(search.space, steps, left, best, first)
-            if self._refine_one_by_one(steps, left):
-                self._price_path(search.space, steps, left, best, first)
+            products = self._least_products(steps, left)
+            if self._refine_one_by_one(steps, left) or products:
+                self._price_path(search.space, steps, left, best, first | products)
                 self._report(best, None)
         return best
 
@@ -379,6 +384,41 @@ class _Search:
             with self._within_share_of_time(), suppress(Stopped):
                 self._find_whole(best)
         return self._looped_by_memories(best)
+
+    def _find_soon(self, space: FusionSpace, best: _Best) -> None:
+        """Find a good mapping by bounds that take no time first, then by those that other paths use."""
+        pricer, bounds, clock = self.pricer, self.bounds, self.clock.share(2)
+        self.pricer, self.bounds = replace(pricer, in_closed_form=True, edges={}, clock=clock), {}
+        try:
+            self._settle_rough_path(self._paths(space, LONGEST[0]), best)
+        finally:
+            pricer.searches = self.pricer.searches
+            self.pricer, self.bounds = pricer, bounds
+        self.pricer.clock = clock
+        self._find_good_mappings(space, best)
+
+    def _dearest(self, best: _Best) -> FusionLimits | None:
+        """Limits by which those tensors alone are stored that cause half of the traffic, if they are few.
+
+        They promise most: looked at before all others, they give a good mapping soon.
+        """
+        if best.evaluation is None or self.limits.max_loops == 0:
+            return None
+        words = Counter[str]()
+        for einsum, cost in zip(self.cascade.einsums, best.evaluation.einsums, strict=True):
+            for own in () if einsum.is_copy else cost.memories[0].dataspaces:
+                moved = own.total_reads + own.total_updates
+                words[einsum.access(own.dataspace).tensor] += moved * einsum.n_instances
+        storable = sorted(self.space.storable, key=lambda tensor: (-words[tensor], tensor))
+        sums = accumulate(words[tensor] for tensor in storable)
+        few = 1 + sum(own < sum(words[tensor] for tensor in storable) / 2 for own in sums)
+        if 2 * few > len(storable):
+            return None
+        others = self.limits.no_fuse.union(storable[few:])
+        outermost = frozenset([self.space.memory.name])
+        memories = outermost if self.limits.memories is None else outermost & self.limits.memories
+        loops = self.limits.max_loops_per_rank or 1
+        return replace(self.limits, no_fuse=others, memories=memories, max_loops_per_rank=loops)
 
     def _find_whole(self, best: _Best) -> None:
         """Find a good mapping without shared loops: tensors are stored as a whole, or not at all."""

@@ -589,10 +589,20 @@ class PathSearch:
             return
         most = frames[-1].end if frames else len(self.space.einsums)
         most -= bool(frames) and frames[-1].start == at  # a body whose only child is a body is one body
-        most = most if self.longest is None else min(most, at + self.longest)
+        most = most if self.longest is None else min(most, at + self.longest, self._storing(at))
         for end in (end for end in self.space.ends(at) if end <= most):
             for flat in (True, False) if end > at + 2 and self.longest is None else (True,):
                 yield replace(label, draft=Draft(Frame(at, end, (), flat)), parent=label, step=None)
+
+    @remembered
+    def _storing(self, at: int) -> int:
+        """How far a body from an Einsum on goes at each of whose cuts something may be stored.
+
+        At others it may be split.
+        """
+        every = range(at + 1, len(self.space.einsums))
+        stores = (not self.space.storable.isdisjoint(self.space.crossing(cut)) for cut in every)
+        return next((cut for cut, may in zip(every, stores, strict=True) if not may), len(self.space.einsums))
 
     def _extended(self, label: Label, draft: Draft, queue: Queue) -> Iterator[tuple[Label, int | None]]:
         """Yield the label with the loops of its new body, from the outermost on; all trips come first."""

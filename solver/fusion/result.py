@@ -29,7 +29,6 @@ WHOLE_WINDOWS = (
 )
 HELD_OUTSIDE = "above shared loops, only {memory} holds tiles; below them, memories lie in any order"
 UNMOVED_WINDOWS = "shared loops slide no windows of tensors that are passed on"
-WHOLE_TILES = "no tile stays in part while a shared loop slides it"
 UNLIKE_ROOM = "{memories} stores nothing for several Einsums, as its size differs between them"
 COPIES_ALONE = "tensors that only copies access are not stored in {memories}, with several instances"
 COPIES_INSIDE = "tensors with copies are stored below all loops that their Einsums share"
@@ -154,8 +153,6 @@ def restrictions(space: FusionSpace) -> Iterator[str]:
         yield HELD_OUTSIDE.format(memory=listing([space.memory.name]))
     if space.passes_windows:
         yield UNMOVED_WINDOWS
-    if space.slides_tiles:
-        yield WHOLE_TILES
     if space.stores.unlike:
         names = (space.stores.levels[number].name for number in sorted(space.stores.unlike))
         yield UNLIKE_ROOM.format(memories=listing(names))

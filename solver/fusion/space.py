@@ -17,7 +17,7 @@ from model.extents import tiles_of
 from model.fused.cascade import Access, Cascade, CascadeEinsum
 from model.fused.check import FusedMappingError, accesses_of, check_halo, handed_over, loop_choices
 from model.fused.mapping import Body, FusedMapping, Leaf, SharedLoop, Stored
-from model.fused.visits import Visits, multi_term_dims, window_dims
+from model.fused.visits import Visits, multi_term_dims, slides, window_dims
 from model.mapspace import KeepRules
 from model.problem import Dataspace
 from solver.fusion.amounts import Amount, FloatArray
@@ -337,18 +337,6 @@ class FusionSpace:
         every = range(len(self.einsums))
         return any(self._windows(0, len(self.einsums), place) for place in every)
 
-    @property
-    def slides_tiles(self) -> bool:
-        """Whether shared loops slide tiles that may be held, if places decide what stays."""
-        return any(
-            dim in window_dims(einsum, {tile.tensor}) & tile.windowed
-            for place, einsum in enumerate(self.einsums)
-            if not einsum.mapspace.counting_rule.by_order
-            for tile in self.tiles[place]
-            if not tile.bypassed
-            for dim in self.looped(place)
-        )
-
     @remembered
     def sliding(self, start: int, end: int) -> frozenset[int]:
         """Classes of a body's loops that move a window: producers go as far as their readers need."""
@@ -579,6 +567,35 @@ class FusionSpace:
         again = frozenset(n for n, dim in enumerate(dims) if dim not in tile.dims or dim in tile.windowed)
         return moving, again
 
+    @remembered
+    def keeping(self, tile: Tile, start: int, end: int) -> frozenset[int]:
+        """Classes of a body's loops right below which a held tile may keep what overlaps."""
+        dims = (own[tile.place - start] for own in self.classes(start, end))
+        return frozenset(number for number, dim in enumerate(dims) if dim in self.kept_dims(tile))
+
+    @remembered
+    def overlapping(self, start: int, end: int) -> frozenset[int]:
+        """Classes of a body's loops below which any tile may do so: each is a segment of its own."""
+        every = (tile for place in range(start, end) for tile in self.tiles[place])
+        return frozenset[int]().union(*(self.keeping(tile, start, end) for tile in every))
+
+    @remembered
+    def kept_dims(self, tile: Tile) -> frozenset[str]:
+        """Dimensions of shared loops that may slide a held tile so that it keeps what overlaps."""
+        einsum = self.einsums[tile.place]
+        if tile.bypassed or einsum.is_copy or einsum.mapspace.counting_rule.by_order:
+            return frozenset()
+        return frozenset(dim for dim in self.looped(tile.place) if _overlaps(einsum, tile.space, dim))
+
+    def fetch_depth(self, frames: Frames, tile: Tile, depth: int) -> int:
+        """Segments that fetch all of a held tile again: those above it, or all but the last of them."""
+        pairs = [(frame, segment) for frame in frames for segment in frame.segments]
+        frame, segment = pairs[depth - 1] if depth else (None, ())
+        if frame is None or not {n for n, _ in segment} <= self.keeping(tile, frame.start, frame.end):
+            return depth
+        fewer, words = (self.moved_words(tile, own) for own in self.cuts(frames, tile.place)[depth - 1 :][:2])
+        return depth - 1 if fewer < words else depth
+
     def moved_words(self, tile: Tile, cut: Cut) -> Amount:
         """Words of all tiles below shared loops, each once."""
         if not cut.parts:
@@ -747,6 +764,15 @@ def _is_joint(einsum: CascadeEinsum, dim: str, slides: bool) -> bool:
         if slides and sum(term.dim == dim for terms in space.ranks for term in terms) > 1:
             return True
     return False
+
+
+def _overlaps(einsum: CascadeEinsum, space: Dataspace, dim: str) -> bool:
+    """Whether a loop over a dimension slides a dataspace so that neighbouring tiles may overlap."""
+    bound = einsum.problem.bound
+    terms = next((own for own in space.ranks if dim in [term.dim for term in own]), ())
+    step = sum(abs(term.coefficient) for term in terms if term.dim == dim)
+    reach = sum(abs(term.coefficient) * (bound[term.dim] - 1) for term in terms if term.dim != dim)
+    return slides(space, dim) and reach >= step
 
 
 def _spans(einsum: CascadeEinsum, access: Access) -> Iterator[tuple[str, tuple[int, int]]]:

@@ -11,7 +11,7 @@ from model.fused.cascade import lone_dims
 from model.fused.mapping import Stored
 from model.fused.room import is_part_of_other
 from solver.fusion.bodies import BodyBounds
-from solver.fusion.edges import Choice, EdgeKind
+from solver.fusion.edges import Choice, EdgeKind, Shift
 from solver.fusion.labels import Label, Room, Step, StoredTile, room_of
 from solver.fusion.least import EdgePricer
 from solver.fusion.remembered import remembered, remembered_by
@@ -232,7 +232,7 @@ class Successors:
                 place,
                 tuple(sorted(cuts[-1].trips.items())),
                 everything_above,
-                tuple(self.pricer.shift(tile, cuts[depth]) for tile, depth in held),
+                tuple(self._shift(frames, tile, depth) for tile, depth in held),
                 tuple(sorted(cuts[-1].parts.items())),
                 deeper=deeper,
                 shares=shares,
@@ -245,6 +245,11 @@ class Successors:
                 large = replace(own, least=self._least(levels, tiles_here, held, cuts, own))
                 names = tuple((tile.space.name, depth) for tile, depth in held)
                 yield from self._roomed(label, room, Step(place, frames, large, None, stores, names))
+
+    def _shift(self, frames: Frames, tile: Tile, depth: int) -> Shift:
+        """What a held tile exchanges with the outermost memory."""
+        fetching = self.space.fetch_depth(frames, tile, depth)
+        return self.pricer.shift(tile, self.space.cuts(frames, tile.place)[fetching])
 
     def _undivided(self, place: int, above: set[str], held: Sequence[Tile]) -> tuple[str, ...]:
         """Dimensions that spatial loops outside of the outermost on-chip memory must not part.
@@ -304,19 +309,26 @@ class Successors:
         return tuple(sorted((level, words) for level, words in least.items() if words > 0))
 
     def _depths(self, frames: Frames, tile: Tile) -> Iterator[int | None]:
-        """Yield the places above shared loops at which a tile is held with profit; None is below all."""
+        """Yield the places among shared loops at which a tile is held with profit; None is in the nest.
+
+        Where a tile may keep what overlaps below the next loop, it moves no more words there, in less room.
+        """
         yield None
         if tile.bypassed:
             return
-        least = self.space.least_depth(frames, tile)
-        places = ((frame, number) for frame in frames for number in range(len(frame.segments)))
+        least, is_large = self.space.least_depth(frames, tile), 1 in self.space.stores.least
+        places = [(frame, number) for frame in frames for number in range(len(frame.segments))]
+        fetching = [self.space.fetch_depth(frames, tile, depth) for depth in range(len(places) + 1)]
         for depth, (frame, number) in enumerate(places):
             moving, again = self.space.kind_of(tile, frame.start, frame.end)
             below = {loop for loop, _ in frame.segments[number]}
             above = {loop for loop, _ in frame.segments[number - 1]} if number else moving
-            helps = below & again or 1 in self.space.stores.least
+            keeps, keeps_below = fetching[depth] < depth, fetching[depth + 1] == depth
+            helps = is_large or keeps or (below & again and not keeps_below)
             if depth >= least and helps and (number == 0 or above & moving):
                 yield depth
+        if fetching[-1] < len(places):
+            yield len(places)
 
     def _room(
         self,
@@ -327,7 +339,7 @@ class Successors:
         shares: Shares = (),
     ) -> Room | None:
         """Room after an Einsum's stored and held tiles have got theirs; None if there is too little."""
-        amounts = list(label.room.held)
+        amounts = [*label.room.held, 0]  # below all loops, tiles wait for no other Einsum
         added: list[tuple[int, int]] = []
         for tile, depth in held:
             words = self.space.held_words(tile, cuts[depth], shares)
@@ -470,7 +482,7 @@ class Successors:
             above = sum(len(frame.segments) for frame in around[:-1])
             crossing = (own for own in stored if own.last >= cut and self._writer(own) < cut)
             bound = {step.place: any(depth >= above for _, depth in step.held)}
-            bound[step.place - 1] = any(label.room.held[above:])
+            bound[step.place - 1] = any(depth >= above for _, depth in label.last_held)
             bound = {place: own or self._stores_deep(place, stored) for place, own in bound.items()}
             if all(own.depth <= above for own in crossing) and self._may_part(around[-1], cut, bound):
                 return True

@@ -72,10 +72,15 @@ class BodyLoops:
             for dims in self.space.classes(start, end)
         )
         able = frozenset(number for number, size in enumerate(sizes) if size > 1)
-        return tuple(sorted(self._orders(self.space.tile_kinds(start, end), (), able), key=len))
+        kinds, alone = self.space.tile_kinds(start, end), self.space.overlapping(start, end)
+        return tuple(sorted(self._orders(kinds, alone, (), able), key=len))
 
     def _orders(
-        self, kinds: frozenset[TileKind], before: tuple[frozenset[int], ...], left: frozenset[int]
+        self,
+        kinds: frozenset[TileKind],
+        alone: frozenset[int],
+        before: tuple[frozenset[int], ...],
+        left: frozenset[int],
     ) -> Iterator[tuple[frozenset[int], ...]]:
         """Yield some segments with each way to put the other classes below them."""
         heed(self.stop)
@@ -83,8 +88,11 @@ class BodyLoops:
             yield before
             return
         for own in _subsets(left):
-            if not before or _is_parted(before[-1], own, kinds, bool(self.space.stores.least)):
-                yield from self._orders(kinds, (*before, own), left - own)
+            if own & alone and len(own) > 1:
+                continue
+            is_next = not before or own <= alone
+            if is_next or _is_parted(before[-1], own, kinds, bool(self.space.stores.least)):
+                yield from self._orders(kinds, alone, (*before, own), left - own)
 
     def longer(self, frames: Frames, frame: Frame, left: Total) -> Iterator[tuple[Frame, Total]]:
         """Yield a body with each further segment, and the trips that are left then; none of it if all 1.
@@ -92,7 +100,8 @@ class BodyLoops:
         Two segments follow each other only if tiles may be held between them so that no loop is better moved
         to the other one (docs/fusion.md, "Few orders of loops"), or tensors that keep what overlaps stored;
         or if the second one cuts on with loops that leave remainders. Where tiles have to be large, loops
-        right below a place need not bring them anew.
+        right below a place need not bring them anew. Loops below which tiles keep what overlaps are segments
+        by themselves, after any other one.
         """
         kinds = self.space.tile_kinds(frame.start, frame.end)
         for pairs in heeding(self.stop, product(*self._steps(frames, frame, left))):
@@ -126,7 +135,9 @@ class BodyLoops:
 
     def _may_follow(self, frame: Frame, segment: Segment, kinds: frozenset[TileKind]) -> bool:
         """Whether a segment may be the next one of a body."""
-        below = _classes(segment)
+        below, alone = _classes(segment), self.space.overlapping(frame.start, frame.end)
+        if below & alone:
+            return len(below) == 1 and self._may_slide(frame, below)
         if not frame.segments or self._keeps_between(frame, segment):
             return True
         if self.space.remainders and below <= _classes(frame.segments[-1]):
@@ -141,6 +152,11 @@ class BodyLoops:
             number -= 1
             above |= classes[number]
         return True
+
+    def _may_slide(self, frame: Frame, below: frozenset[int]) -> bool:
+        """Whether a loop may be next that slides tiles: one instead of two keeps as much in less room."""
+        two_help = below & self.space.sliding(frame.start, frame.end) or self.space.stores.least
+        return bool(two_help) or not frame.segments or below != _classes(frame.segments[-1])
 
     def _keeps_between(self, frame: Frame, segment: Segment) -> bool:
         """Whether a tensor may have to lie above further loops, which would drop what overlaps."""

@@ -13,9 +13,9 @@ from model.architecture import Bandwidth
 from model.cost.report import Evaluation
 from model.mapping import Mapping as LoopNest
 from model.objective import objective_value
+from model.renaming import by_position
 from solver.fusion.bounds import EdgeBounds
 from solver.fusion.edges import EdgeKind, EdgeSpace, Point
-from solver.network.tasks import by_position
 from solver.result import Result, Status, Termination
 from solver.search.goal import NO_CAPS
 
@@ -172,4 +172,4 @@ class UnlikeVisits:
 
 def as_named(space: EdgeSpace, nest: LoopNest) -> LoopNest:
     """A nest of one kind of visits in the Einsum's own names."""
-    return by_position(space.mapspace(None).problem).inverse.mapping(nest)
+    return by_position(space.problem).inverse.mapping(nest)

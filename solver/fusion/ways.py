@@ -6,15 +6,16 @@ All is stated for one body, in whole numbers, and for many at a time, in arrays:
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import reduce
 from itertools import permutations, product
 from typing import NamedTuple
 
 import numpy as np
 
 from model.numbers import divisors
-from solver.fusion.amounts import Amount, ever, larger, unless
+from solver.fusion.amounts import Amount, ever, larger, smaller, unless
 from solver.fusion.bounds import NOTHING, Deeper, Exchange, Inner
 from solver.fusion.edges import Shift
 from solver.fusion.least import EdgePricer
@@ -191,12 +192,14 @@ class TileWays:
         return Option(tile.space.name, tile.least_words, self.pricer.exchange(tile, last), above=False)
 
     def _held(self, tile: Tile, places: Places) -> Iterator[Option]:
-        """Yield the ways to hold a tile above some loops that have room."""
+        """Yield the ways to hold a tile among some loops that have room."""
         pricer, dense, last = self.pricer, self.space.dense[tile], places.last
+        may_keep = any(self.space.keeping(tile, frame.start, frame.end) for frame in places.frames)
+        above = self._above(tile, places, may_keep)
         # Below loops to come, smaller tiles have fewer holes between strides.
         spots: list[tuple[Shift, Amount, Tile | None]] = [
-            (pricer.shift(tile, cut), self.space.held_words(tile, cut), None)
-            for cut in self._above(tile, places)
+            (pricer.shift(tile, self._fetching(tile, places, *at)), self.space.held_words(tile, at[1]), None)
+            for at in above
         ]
         if places.above_left is not None and not self._is_handed(tile, places.frames):
             words = unless(places.has_none_left, self.space.held_words(tile, last))
@@ -205,15 +208,58 @@ class TileWays:
             if ever(words <= self.usable_words):
                 move = pricer.exchange(tile, last, shift)
                 yield Option(tile.space.name, words, move, lasting=True, between=between)
+        below = self._below(tile, places) if may_keep else pricer.shift(dense, last)
+        if may_keep:
+            move = pricer.exchange(tile, last, below)
+            yield Option(tile.space.name, self.space.held_words(tile, last), move)
         if places.deeper is not None:
-            move = pricer.exchange(tile, last, pricer.shift(dense, last))
-            yield Option(tile.space.name, 0, move)
+            yield Option(tile.space.name, 0, pricer.exchange(tile, last, below))
 
-    def _above(self, tile: Tile, places: Places) -> Sequence[Cut]:
-        """The cuts that a tile may be held at."""
+    def _above(self, tile: Tile, places: Places, may_keep: bool) -> Iterator[tuple[int, Cut]]:
+        """Yield numbers of segments that a tile may be held below, and their cuts."""
         if self._is_handed(tile, places.frames):
-            return ()
-        return places.cuts[self.space.least_depth(places.frames, tile) :]
+            return
+        least = self.space.least_depth(places.frames, tile)
+        yield from enumerate(places.cuts[least:], least)
+        if may_keep and places.above_left is not None:
+            yield len(places.cuts), places.above_left
+
+    def _fetching(self, tile: Tile, places: Places, depth: int, cut: Cut) -> Cut:
+        """The cut of the loops that fetch all of a tile again which is held below so many segments."""
+        known = sum(len(frame.segments) for frame in places.frames)
+        if depth <= known:
+            cuts = self.space.cuts(places.frames, tile.place)
+            return cuts[self.space.fetch_depth(places.frames, tile, depth)]
+        frame = places.frames[-1]
+        without = self.space.keeping(tile, frame.start, frame.end)
+        return self._without(tile, places, depth, cut, without) if without else cut
+
+    def _without(self, tile: Tile, places: Places, depth: int, cut: Cut, without: Collection[int]) -> Cut:
+        """A cut but for some classes of loops in the last of so many segments."""
+        frame = places.frames[-1]
+        number = depth - sum(len(frame.segments) for frame in places.frames) - 1
+        before = (*places.cuts, places.above_left)[depth - 1]
+        assert before is not None
+        loops = tuple(loop for loop in places.further[number] if loop[0] not in without)
+        return replace(cut, trips=self.space.grown(before.trips, frame, tile.place, loops))
+
+    def _below(self, tile: Tile, places: Places) -> Shift:
+        """What a tile exchanges at the least that keeps what overlaps below all known loops.
+
+        Of the loops that have no order yet, the last one may be any that slides it.
+        """
+        depth, above, last = len(places.cuts), places.above_left, places.last
+        if above is None:
+            return self.pricer.shift(tile, self._fetching(tile, places, depth, last))
+        dense, frame = self.space.dense[tile], places.frames[-1]
+        cuts = [
+            self._without(tile, places, depth + 1, last, {n})
+            for n in self.space.keeping(tile, frame.start, frame.end)
+        ]
+        moved = [self.space.moved_words(dense, cut) for cut in (last, *cuts)]
+        settled = self.space.moved_words(dense, self._fetching(tile, places, depth, above))
+        moved.append(unless(np.logical_not(places.has_none_left), settled))
+        return replace(self.pricer.shift(dense, last), moved=reduce(smaller, moved))
 
     def _is_handed(self, tile: Tile, frames: Frames) -> bool:
         """Whether one Einsum of the innermost body writes a tile's tensor and another one reads it."""

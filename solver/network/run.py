@@ -12,6 +12,7 @@ from typing import Literal
 from model.architecture import AccessEnergy, Compute, Node, StorageLevel
 from model.cascade import Layer, Network, Overfull
 from model.mapspace import Mapspace
+from model.renaming import by_position
 from model.sparse import evaluate_totals
 from solver.certificate.canonical import canonical, canonical_sha256
 from solver.explain import Verdict, diagnose, explain_infeasible, explain_sparse, reasons_time_s
@@ -19,7 +20,7 @@ from solver.explain.explanation import DEFAULT_TIME_LIMIT_S, NOT_FOUND
 from solver.formulation.requirements import constraints_of
 from solver.network.cache import ResultCache
 from solver.network.executors import Executor, Report, Serial
-from solver.network.tasks import Task, by_position, plan
+from solver.network.tasks import Task, plan
 from solver.result import (
     Lever,
     Options,

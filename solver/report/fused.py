@@ -33,7 +33,7 @@ from solver.report.document import (
 )
 from solver.report.figures import NOTHING, einsum_text
 from solver.report.mapped import nest_lines
-from solver.report.reading import as_value
+from solver.report.reading import Value
 from solver.report.timeloop_mapping import mapping_targets
 
 COMPUTE = "compute"
@@ -89,9 +89,8 @@ def _nests(einsum: CascadeEinsum, path: LeafPath) -> Iterator[list[str]]:
     for nest in path.leaf.nests:
         problem = replace(einsum.problem, bounds=nest_bounds(einsum.problem, nest))
         architecture = nest.placed(einsum.mapspace.architecture)
-        targets = as_value({"mapping": mapping_targets(problem, architecture, nest.mapping)})
-        nodes = as_value(architecture_document(architecture))
-        yield nest_lines(nodes, targets["mapping"], einsum_text(problem))
+        targets = Value(mapping_targets(problem, architecture, nest.mapping))
+        yield nest_lines(Value(architecture_document(architecture)), targets, einsum_text(problem))
 
 
 def _kind_document(kind: VisitKind) -> Document:
@@ -214,7 +213,7 @@ def _einsum_document(cascade: Cascade, cost: EinsumCost, evaluation: FusedEvalua
             }
             for memory in cost.memories
         ],
-        "room": [_room_document(room) for room in evaluation.rooms if room.einsum == cost.einsum],
+        "room": list(map(_room_document, evaluation.rooms_of(cost.einsum))),
     }
 
 

@@ -67,6 +67,9 @@ WORK = {
     "dominated": "dominated",
 }
 
+MOST_NESTS = 100
+"""Einsums whose loop nests a terminal shows."""
+
 STORED = ("stored", "persistent")
 """Kinds of tiles that stay on chip between Einsums."""
 
@@ -182,8 +185,10 @@ def _mapping_sections(document: Value) -> Iterator[Section]:
         [Figure(partial(fused_timeline_scene, tree, einsums, inks), timeline_caption(tree, einsums))],
         where=PAGE,
     )
-    for each in einsums:
-        yield from _nest_sections(each, inks)
+    for number, each in enumerate(einsums):
+        yield from _nest_sections(each, inks, number < MOST_NESTS)
+    if more := einsums[MOST_NESTS:]:
+        yield Section("", lines=[f"{len(more):,} more loop nests; --json has all of them"], where=TERMINAL)
     yield _fused_section(document)
     yield _room_section(einsums)
     yield _energy_section(einsums, inks)
@@ -210,10 +215,11 @@ def _savings_section(document: Value, inks: Mapping[str, Ink]) -> Section:
     )
 
 
-def _nest_sections(einsum: Value, inks: Mapping[str, Ink]) -> Iterator[Section]:
+def _nest_sections(einsum: Value, inks: Mapping[str, Ink], has_text: bool) -> Iterator[Section]:
     """Yield the loop nest of a visit as text for a terminal, and as pictures of each kind of visit."""
     title = f"Loop nest of {einsum['einsum'].text()}, one visit"
-    yield Section(title, lines=list(_nest_lines(einsum)), where=TERMINAL)
+    if has_text:
+        yield Section(title, lines=list(_nest_lines(einsum)), where=TERMINAL)
     own = {space: inks[tensor.text()] for space, tensor in einsum["tensors"].items()}
     kinds = einsum["kinds"].entries()
     figures = []

@@ -314,8 +314,8 @@ def written_einsum(
     check_problem(problem, options.files.limits, place_of(einsum))
     spans = dict.fromkeys(problem.dims, place_of(einsum))
     resolved = MappingNode(entries, top.span, top.tag)
-    names = numbered(problem)
-    key = renamed_text(resolved, names), renamed_problem(problem, names)
+    names = numbered(problem, resolved)
+    key = renamed_text(resolved, names.dataspaces), renamed_problem(problem, names)
     loaded = known.get(key)
     if loaded is None:
         try:

@@ -1,26 +1,54 @@
-"""Einsums that differ in the names of their tensors only: one is read, the others are it by other names."""
+"""Einsums that differ in names only: one is read, the others are it by other names."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import replace
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 
 from model.architecture import Fanout, Node, StorageLevel
-from model.mapspace import KeepRules, Mapspace
-from model.problem import Problem
+from model.mapspace import FactorRule, KeepRules, Mapspace
+from model.problem import Problem, Term
 from model.text.source import MappingNode, ScalarNode, SequenceNode
 from model.text.source import Node as TextNode
 
 Names = Mapping[str, str]
 
 
-def numbered(problem: Problem) -> dict[str, str]:
-    """Return for each dataspace a name that no spec can have, by its place."""
-    return {space.name: f"\0{place}" for place, space in enumerate(problem.dataspaces)}
+@dataclass(frozen=True)
+class Numbers:
+    """Names by place that no spec can have: of dataspaces, and of dimensions that a text does not name."""
+
+    dims: Names
+    dataspaces: Names
+
+
+def numbered(problem: Problem, text: TextNode) -> Numbers:
+    """Return what renames a problem, and a text about it; dimensions that the text names keep their names."""
+    said = set(_words(text))
+    dims = ((f"\0{place}", dim) for place, dim in enumerate(problem.dims))
+    spaces = ((f"\0{place}", space.name) for place, space in enumerate(problem.dataspaces))
+    return Numbers(
+        {dim: dim if dim in said or not dim.isidentifier() else number for number, dim in dims},
+        {name: number for number, name in spaces},
+    )
+
+
+def _words(node: TextNode) -> Iterator[str]:
+    """Yield all words of the values and keys of a text."""
+    if isinstance(node, ScalarNode):
+        yield from re.findall(r"\w+", node.text)
+    elif isinstance(node, SequenceNode):
+        for item in node.items:
+            yield from _words(item)
+    else:
+        for key, value in node.entries:
+            yield from re.findall(r"\w+", key.text)
+            yield from _words(value)
 
 
 def renamed_text(node: TextNode, names: Names) -> TextNode:
-    """Return a text with other names where a whole value is one."""
+    """Return a text with other names of dataspaces where a whole value is one."""
     if isinstance(node, ScalarNode):
         return replace(node, value=names[node.text], text=names[node.text]) if node.text in names else node
     if isinstance(node, SequenceNode):
@@ -30,21 +58,51 @@ def renamed_text(node: TextNode, names: Names) -> TextNode:
     return MappingNode(tuple(entries), node.span, node.tag)
 
 
-def renamed_problem(problem: Problem, names: Names) -> Problem:
-    """Return a problem without a name of its own, with other names of its dataspaces."""
-    spaces = tuple(replace(space, name=names[space.name]) for space in problem.dataspaces)
-    return replace(problem, name="", dataspaces=spaces)
+def renamed_problem(problem: Problem, names: Numbers) -> Problem:
+    """Return a problem without a name of its own, with other names of its dimensions and dataspaces."""
+    spaces = (
+        replace(
+            space,
+            name=names.dataspaces[space.name],
+            ranks=tuple(
+                tuple(Term(names.dims[term.dim], term.coefficient) for term in rank) for rank in space.ranks
+            ),
+        )
+        for space in problem.dataspaces
+    )
+    dims = tuple(names.dims[dim] for dim in problem.dims)
+    return replace(problem, name="", dims=dims, dataspaces=tuple(spaces))
 
 
 def renamed_mapspace(mapspace: Mapspace, problem: Problem) -> Mapspace:
     """Return the mapspace of dense data for a problem that differs in names only, without notes."""
     pairs = zip(mapspace.problem.dataspaces, problem.dataspaces, strict=True)
     names = {own.name: other.name for own, other in pairs}
+    dims = dict(zip(mapspace.problem.dims, problem.dims, strict=True))
     architecture = mapspace.architecture
     return replace(
         mapspace,
         problem=problem,
         architecture=replace(architecture, nodes=tuple(_node(node, names) for node in architecture.nodes)),
+        temporal=tuple(
+            replace(
+                rules,
+                factors=_factors(rules.factors, dims),
+                inner=tuple(dims[dim] for dim in rules.inner),
+                outer=tuple(dims[dim] for dim in rules.outer),
+            )
+            for rules in mapspace.temporal
+        ),
+        spatial=tuple(
+            replace(
+                rules,
+                factors=_factors(rules.factors, dims),
+                inner=tuple(dims[dim] for dim in rules.inner),
+                outer=tuple(dims[dim] for dim in rules.outer),
+                uncounted=_set(rules.uncounted, dims),
+            )
+            for rules in mapspace.spatial
+        ),
         keep=tuple(_keep(rules, names) for rules in mapspace.keep),
         parallel=tuple(replace(own, always=_set(own.always, names)) for own in mapspace.parallel),
         notes=(),
@@ -53,6 +111,10 @@ def renamed_mapspace(mapspace: Mapspace, problem: Problem) -> Mapspace:
 
 def _set(own: Iterable[str], names: Names) -> frozenset[str]:
     return frozenset(names[name] for name in own)
+
+
+def _factors(rules: Iterable[FactorRule], dims: Names) -> tuple[FactorRule, ...]:
+    return tuple(replace(rule, dim=dims[rule.dim]) for rule in rules)
 
 
 def _node(node: Node, names: Names) -> Node:

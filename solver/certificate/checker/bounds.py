@@ -5,10 +5,11 @@ tables leave open. docs/certificates.md explains why this is a proof.
 """
 
 import math
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from fractions import Fraction
+from functools import cached_property
 from itertools import chain, product
 from math import inf, prod
 from operator import eq, le
@@ -281,7 +282,13 @@ class Choice(Words, Tables):
         self.compare = eq if any(len(ask) == 1 for ask in asks) else le
         every = chain(*(choices.charges(v, kept) for v, kept in enumerate(mask)))
         charges = [charge.of(i) for charge in every]
-        aims = [self.aim(charges, query, low, high, measure) for measure in measures]
+        few = [self.least(charge, choices.fewest) for charge in charges]
+        self.floors: Counter[int] = Counter()  # energy that each memory spends at the least
+        for charge, n in zip(charges, few, strict=True):
+            paid = charge.price * charge.paying * ceiling(n, charge.block) // charge.among
+            self.floors[space.home[charge.access.p]] += paid
+        self.moves = [*space.moves(mask).items()]
+        aims = [self.aim(charges, few, query, low, high, measure) for measure in measures]
         self.limits = np.array([limit for limit, *_ in aims], dtype=float)
         self.units = [(unit, scale) for _, unit, scale, _ in aims]
         self.prices: dict[tuple[int, int], Weights] = defaultdict(list)
@@ -296,14 +303,32 @@ class Choice(Words, Tables):
         self.limits -= self.direct
         self.prepare()
 
+    def least(self, charge: Charge, fewest: Callable[[int, int], Number]) -> int:
+        """At least the words of a charge, wherever the reuse of its tile ends, as a whole number.
+
+        `fewest` are those that all instances of a level get of a dataspace.
+        """
+        if self.space.any or charge.source is None:
+            return int(self.words(charge, None, ()))
+        v, source = charge.access.v, charge.source
+        apart = prod(self.around[source][d] for d in self.spaces[v].relevant)
+        return int(max(int(fewest(v, source)) * charge.times // apart - charge.first, 0))
+
     def aim(
-        self, charges: Sequence[Charge], query: Query, low: int, high: int | float, measure: Measure
+        self,
+        charges: Sequence[Charge],
+        few: Sequence[int],
+        query: Query,
+        low: int,
+        high: int | float,
+        measure: Measure,
     ) -> tuple[int | float, int, int, list[list[float]]]:
         """The limit of energy + slope * cycles for mappings with cycles from `low` to `high`, and its prices.
 
         With a slope of at least edp / (low * high) the sum is largest at an end of the interval. Cycles count
         by the bandwidth `measure`, alone if energy is free. Prices, of blocks and of words, are in a unit of
-        so many parts of a `scale`, and rounded down to keep sums exact.
+        so many parts of a `scale`, and rounded down to keep sums exact. What that takes away of the `few`
+        words that each charge has at the least comes off the limit.
         """
         space = self.space
         most, least = (min(query.energy, query.edp // n) for n in (low, high))
@@ -322,7 +347,11 @@ class Choice(Words, Tables):
         unit = math.gcd(*chain(*pairs)) or 1
         while inf > top // unit >= EXACT:
             unit *= 2
-        limit = top // unit + 1 if top < inf else inf
+        lost = sum(
+            price % unit * ceiling(n, charge.block) + rate % unit * n
+            for charge, n, (price, rate) in zip(charges, few, pairs, strict=True)
+        )
+        limit = (top - lost) // unit + 1 if top < inf else inf
         return limit, unit, scale, [[float(price // unit) for price in pair] for pair in pairs]
 
     def rate(self, charge: Charge, measure: Bandwidth) -> Fraction:
@@ -333,15 +362,20 @@ class Choice(Words, Tables):
 
     def leakage(self, busy: int) -> int:
         """What leaks at least while levels are busy for so many cycles, which may have been rounded up."""
+        if not self.space.placed:
+            return busy * sum(self.leaks)
+        return max(0, max(busy - 1, int(self.steps)) * sum(self.leaks) - sum(map(bool, self.leaks)))
+
+    @cached_property
+    def leaks(self) -> list[int]:
+        """What leaks per cycle at the least, by storage level."""
         own: Callable[[int, Sequence[Number]], Number] = split if self.space.any else lambda n, f: n * prod(f)
         leaks: list[int] = []
         for node in (self.space.nodes[p] for p in self.space.stores):
             gates = node["leak_fanouts"]
             used = prod(int(own(1, [self.used[q][d] for q in gates])) for d in self.space.every)
             leaks.append(node["leak"] * used)
-        if not self.space.placed:
-            return busy * sum(leaks)
-        return max(0, max(busy - 1, int(self.steps)) * sum(leaks) - sum(map(bool, leaks)))
+        return leaks
 
     def priced(self, v: int, asking: int, n: int, cell: Sequence[Number]) -> Array:
         """At least the costs of what node `asking` gets of a dataspace, whose reuse ends at node `n`."""
@@ -474,7 +508,7 @@ class Choice(Words, Tables):
         for chosen in product(*choices):
             for loop, factor in zip(at.nest, chosen, strict=True):
                 loops[loop.p][loop.d] = factor
-            if space.any and not self.within(loops, at, query):
+            if not self.within(loops, at, query):
                 continue
             if space.rules.broken(loops, self.mask) or not space.go_together(loops, self.mask):
                 continue
@@ -488,11 +522,25 @@ class Choice(Words, Tables):
         return between(number, left, self.space.factors[p][d]) if self.space.any else (number // left,)
 
     def within(self, loops: Loops, at: Point, query: Query) -> bool:
-        """Whether the steps of a mapping, and what it costs by tables, leave it within the limits."""
-        steps = Nest(self.space, loops).steps() * self.space.visits
-        cycles = steps + self.space.latency
-        energy = self.spent(at) + self.space.arithmetic + self.leakage(steps)
-        return cycles <= query.latency and energy <= query.energy and energy * cycles <= query.edp
+        """Whether the steps of a mapping, and what it costs by tables and by memory, leave it within limits.
+
+        Memories are looked at one after the other, while the others cost what floors say. The one that
+        decides comes first with the next mapping, as that may well be alike.
+        """
+        nest, space = Nest(self.space, loops), self.space
+        steps = nest.steps() * space.visits
+        leak = self.leakage(steps) if space.placed else steps * sum(space.leaking(nest).values())
+        cycles, base = steps + space.latency, space.arithmetic + leak
+        most = min(query.energy, query.edp // cycles)
+        energy = base + self.floors.total()
+        if cycles > query.latency or max(energy, base + self.spent(at)) > most:
+            return False
+        for place, (home, accesses) in enumerate(self.moves):
+            energy += space.spent(home, space.alike(nest, home, accesses)) - self.floors[home]
+            if energy > most:
+                self.moves.insert(0, self.moves.pop(place))
+                return False
+        return True
 
     def spent(self, at: Point) -> int:
         """Energy of accesses at the least, where the first cost is energy."""

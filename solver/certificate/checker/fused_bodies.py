@@ -43,6 +43,16 @@ class Open(NamedTuple):
     flat: bool
 
 
+class Spot(NamedTuple):
+    """Where a tile is held: in which open body, None below all loops; how all loops cut it, and those
+    that fetch all of it.
+    """
+
+    level: int | None
+    cut: Cut
+    fetching: Cut
+
+
 Context = tuple[Open, ...]  # open bodies, outermost first
 Stays = tuple[int | None, ...]  # memories that tensors are stored in, 0 if they are not, None if that is open
 
@@ -107,20 +117,66 @@ class Bodies:
                 return level, above
         raise AssertionError("nothing is dropped above all loops")
 
-    def holds(self, j: int, v: int, ctx: Context) -> list[tuple[Any, Way]]:
-        """Where a tile may be held with profit, as body and trips, and the way that it then is."""
+    def holds(self, j: int, v: int, ctx: Context) -> list[tuple[Spot, Way]]:
+        """Where a tile may be held with profit, and the way that it then is."""
         einsum = self.cascade.einsums[j]
         if not einsum.may_keep[v]:
             return []
         return [(spot, way) for spot, way in self.spots(j, v, ctx) if way.room <= self.cascade.usable]
 
     @remembered
-    def spots(self, j: int, v: int, ctx: Context) -> list[tuple[Any, Way]]:
-        """All of these, whatever their room."""
-        levels = range(self.least_level(j, v, ctx), len(ctx))
+    def spots(self, j: int, v: int, ctx: Context) -> list[tuple[Spot, Way]]:
+        """All of these, whatever their room.
+
+        A tile that keeps what overlaps moves no more words than above the loop that slides it, in less room.
+        """
+        least, kept = self.least_level(j, v, ctx), self.overlaps(j, v, ctx)
+        pairs = [(own, inner) for own, inner in kept if own[0] >= least]
+        worse = {*chain(*pairs)} if not self.is_filled else set()
+        levels = range(least, len(ctx))
         spots = [(level, at) for level in levels for at in self.profitable(j, v, ctx[level])]
-        found = [(level, self.cascade.cut(j, self.loops_above(ctx, level, at))) for level, at in spots]
-        return [(spot, self.edges.held(j, v, spot[1])) for spot in found]
+        ends = [(own, own) for own in spots if own not in worse] + pairs
+        found = []
+        for own, inner in ends:
+            outer, cut = (self.cascade.cut(j, self.loops_above(ctx, *end)) for end in (own, inner))
+            level = None if inner == (len(ctx) - 1, ctx[-1].trips) else inner[0]
+            spot = Spot(level, cut, outer)
+            found.append((spot, self.edges.held(j, v, cut, fetching=outer)))
+        return found
+
+    def overlaps(self, j: int, v: int, ctx: Context) -> list[tuple[tuple[int, Place], tuple[int, Place]]]:
+        """Places on both sides of loops of a class that slide a tile, as open body and trips.
+
+        The tile may keep what overlaps below such loops, if that moves fewer words.
+        """
+        if not any(self.sliding(j, v, own.start, own.end) for own in ctx):
+            return []
+        found = []
+        for level, body in enumerate(ctx):
+            own, at = self.sliding(j, v, body.start, body.end), (*body.places, body.trips)
+            ends = [(level, place) for place in at]
+            if level + 1 < len(ctx):
+                ends[-1] = level + 1, (*ctx[level + 1].places, ctx[level + 1].trips)[0]
+            pairs = zip(pairwise(ends), pairwise(at), strict=True)
+            found += [pair for pair, steps in pairs if len(changed(*steps)) == 1 and changed(*steps) <= own]
+        return [pair for pair in found if self.is_kept(j, v, ctx, pair)]
+
+    def is_kept(self, j: int, v: int, ctx: Context, pair: tuple[tuple[int, Place], ...]) -> bool:
+        """Whether a tile that keeps what overlaps moves fewer words."""
+        outer, inner = (self.cascade.cut(j, self.loops_above(ctx, *end)) for end in pair)
+        return self.cascade.einsums[j].moved(v, outer) < self.cascade.einsums[j].moved(v, inner)
+
+    @remembered
+    def sliding(self, j: int, v: int, start: int, end: int) -> frozenset[int]:
+        """Classes of a body's loops that slide a tile, of which what overlaps may stay."""
+        classes, slid = self.cascade.classes(start, end) or (), self.cascade.einsums[j].slid(v)
+        return frozenset(c for c, own in enumerate(classes) if own[j - start] in slid)
+
+    @remembered
+    def alone(self, start: int, end: int) -> frozenset[int]:
+        """Classes of a body's loops that slide any tile: each lies alone between two places."""
+        tiles = ((j, v) for j in range(start, end) for v in self.cascade.einsums[j].stay)
+        return frozenset[int]().union(*(self.sliding(j, v, start, end) for j, v in tiles))
 
     def profitable(self, j: int, v: int, body: Open) -> Iterator[Place]:
         """Yield places below loops that move a tile, and above some that bring it anew."""
@@ -234,15 +290,24 @@ class Bodies:
             if all(n is None or is_single(n, between(*pair)) for n, *pair in zip(left, at, then, strict=True))
         ]
 
+    def is_segment(self, start: int, end: int, segment: frozenset[int]) -> bool:
+        """Whether the loops of some classes may lie between two places."""
+        return len(segment) == 1 or not segment & self.alone(start, end)
+
     @remembered
     def may_follow(
         self, start: int, end: int, above: frozenset[int], last: frozenset[int], segment: frozenset[int]
     ) -> bool:
         """Whether something may have to lie between two groups of loops: what is held, or keeps an overlap.
 
-        Loops below would drop the latter, where some `above` slide it, or several of them.
+        Loops below would drop the latter, where some `above` slide it, or several of them. Loops that slide
+        tiles which keep what overlaps are one: they move no more words together, in less room.
         """
-        if parted(last, segment, self.every_kind(start, end)):
+        alone = self.alone(start, end)
+        is_one = last == segment and segment <= alone and not self.is_filled
+        if not is_one and (last <= alone or segment <= alone):
+            return True
+        if not is_one and parted(last, segment, self.every_kind(start, end)):
             return True
         classes = self.cascade.classes(start, end) or ()
         slides = {c for c, own in enumerate(classes) if self.cascade.slides(SharedLoop(2, start, own))}
@@ -382,6 +447,9 @@ class Bodies:
     def open_spots(self, j: int, v: int, ctx: Context, at: Place) -> list[Way]:
         """Ways of a held tile at the places that are known, and inside of the last one."""
         body, found = ctx[-1], []
+        for ends in self.overlaps(j, v, (*ctx[:-1], body._replace(trips=at))):
+            outer, inner = (self.spot(j, v, ctx[: level + 1], place) for level, place in ends)
+            found.append(outer._replace(room=inner.room))
         for level, own in enumerate(ctx):
             places = own.places if own is not body else (*body.places, at)
             found += [self.spot(j, v, ctx[: level + 1], place) for place in places]

@@ -62,6 +62,11 @@ class Cascade:
         for key, claim in (("units_per_pj", "energies have one unit"), ("counting", "Einsums count alike")):
             need(len({own.doc[key] for own in self.einsums}) == 1, claim)
         scales = [tuple(own["room_scale"]) for own in doc["tensors"]]
+        overlapping = any(own.slid(v) for own in self.einsums for v in own.stay)
+        able(
+            not (self.is_any and overlapping),
+            "the checker does not know remainders of shared loops that slide what overlaps",
+        )
         need(
             natural([*map(list, scales)]) and all(len(own) == 2 and all(own) for own in scales),
             "scales are positive",

@@ -395,10 +395,13 @@ class Edges:
         return read * scale, written * scale
 
     @remembered
-    def held(self, j: int, v: int, cut: Cut, shares: Spread = ()) -> Way:
-        """The way of a tile that is held below shared loops; `shares` says how fanouts divide it."""
+    def held(self, j: int, v: int, cut: Cut, shares: Spread = (), fetching: Cut | None = None) -> Way:
+        """The way of a tile that is held below shared loops; `shares` says how fanouts divide it.
+
+        All of it comes in each iteration of the `fetching` loops: all that cut it, unless others are given.
+        """
         einsum = self.cascade.einsums[j]
-        shift = einsum.held(v, cut, shares)
+        shift = einsum.held(v, fetching or cut, shares)
         words = [(own.kind, n) for own, n in einsum.shifted(shift, shares).items() if not own.p]
         read, written = (sum(n for own, n in words if own == kind) for kind in ("read", "write"))
         moves = self.loads(einsum.space.at[0][v], read, written)

@@ -108,6 +108,14 @@ class Einsum:
         found = {d for rank in moving for d, c in rank if len(rank) > 1 or abs(c) > 1}
         return found | {d for d in every if every.count(d) > 1}
 
+    def slid(self, v: int) -> set[int]:
+        """Dimensions of shared loops that slide a held tile, of which what overlaps then stays.
+
+        Only by AccelForge's rule; they index a rank together with others.
+        """
+        ranks = (rank for rank in self.ranks[v] if self.placed and len(rank) > 1)
+        return {d for rank in ranks for d, _ in rank}
+
     @property
     def times(self) -> int:
         """How often it runs."""

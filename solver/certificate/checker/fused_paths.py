@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from solver.certificate.checker.claims import able, remembered
 from solver.certificate.checker.dataspaces import divisors
-from solver.certificate.checker.fused_bodies import Bodies, Context, Open, Stays
+from solver.certificate.checker.fused_bodies import Bodies, Context, Open, Spot, Stays
 from solver.certificate.checker.fused_cascade import (
     Above,
     Cascade,
@@ -326,14 +326,14 @@ class Paths(Bodies):
         left, shares = self.unwaiting(label), self.shares(label, einsum, self.even_of(j, ctx))
         if shares is None:
             return
-        ways: list[list[tuple[Any, Way]]] = [
+        ways: list[list[tuple[Spot | None, Way]]] = [
             [(None, Way(stored=levels[t]))]
             if t in levels
             else [(None, self.edges.fetched(j, v, cut)), *self.holds(j, v, ctx)]
             for v, t in enumerate(einsum.tensors)
         ]
         for chosen in product(*ways):
-            held = frozenset(v for v, (spot, _) in enumerate(chosen) if spot is not None)
+            held = frozenset(v for v, (spot, _) in enumerate(chosen) if spot)
             above = held.union(v for v, (_, way) in enumerate(chosen) if way.stored == 1)
             given = Given(left, shares, einsum.undivided(above, held))
             found = [*self.mapped(label, einsum, cut, chosen, given)]
@@ -353,25 +353,32 @@ class Paths(Bodies):
                 yield given._replace(shares=tuple(sorted((known | dict(shares)).items())))
 
     def mapped(
-        self, label: Label, einsum: Einsum, cut: Cut, chosen: Sequence[tuple[Any, Way]], given: Given
+        self,
+        label: Label,
+        einsum: Einsum,
+        cut: Cut,
+        chosen: Sequence[tuple[Spot | None, Way]],
+        given: Given,
     ) -> Iterator[Label]:
         """Yield the label with an Einsum whose tiles are kept as chosen, and what that costs at the least."""
         divided = {d for n, loops in given.shares if n in einsum.outside(1) for d, _ in loops}
         if divided & given.undivided:
             return
         j, waiting = einsum.number, self.waiting(label, 1)
-        spots = {v: spot for v, (spot, _) in enumerate(chosen) if spot is not None}
+        spots = {v: spot for v, (spot, _) in enumerate(chosen) if spot}
         ways = [way for _, way in chosen]
-        for v, (_, above) in spots.items():
-            ways[v] = self.edges.held(j, v, above, given.shares)
-        rooms = self.roomy(label, [(v, ways[v].room, spots[v]) for v in spots], waiting)
-        fills = self.unfilled(label, einsum, {v: above for v, (_, above) in spots.items()}, given.shares)
+        for v, own in spots.items():
+            ways[v] = self.edges.held(j, v, own.cut, given.shares, own.fetching)
+        rooms = self.roomy(label, [(own.level, ways[v].room) for v, own in spots.items()], waiting)
+        fills = self.unfilled(label, einsum, {v: own.cut for v, own in spots.items()}, given.shares)
         if rooms is None or any(words > given.rooms[n - 1] for n, words in fills):
             return
         given = given._replace(fills=fills)
-        tiles = tuple(einsum.held(v, above, given.shares) for v, (_, above) in spots.items())
-        options = self.edges.choices(j, cut, tuple(ways), tiles, given)
-        edge = j, cut, tuple(ways), tiles, given.rooms[0] - held_words(rooms), fills
+        tiles = tuple(einsum.held(v, own.fetching, given.shares) for v, own in spots.items())
+        passing = sum(ways[v].room for v, own in spots.items() if own.level is None)
+        each = self.edges.choices(j, cut, tuple(ways), tiles, given)
+        options = ((energy, cycles, words + passing) for energy, cycles, words in each)
+        edge = j, cut, tuple(ways), tiles, given.rooms[0] - held_words(rooms) - passing, fills
         yield from self.priced(label._replace(path=(label.path, edge)), rooms, waiting, einsum, options)
 
     def unfilled(self, label: Label, einsum: Einsum, held: Mapping[int, Cut], shares: Spread) -> Rooms:
@@ -480,12 +487,16 @@ class Paths(Bodies):
             )
 
     def roomy(
-        self, label: Label, held: Iterable[tuple[int, int, Any]], waiting: int
+        self, label: Label, held: Iterable[tuple[int | None, int]], waiting: int
     ) -> tuple[Room, ...] | None:
-        """Rooms of open bodies with further held tiles, None if there is too little."""
+        """Rooms of open bodies with further held tiles, None if there is too little.
+
+        Those below all loops are there only while their Einsum runs.
+        """
         rooms = list(label.rooms)
-        for _, words, (level, _) in held:
-            rooms[level] = rooms[level]._replace(held=rooms[level].held + words)
+        for level, words in held:
+            if level is not None:
+                rooms[level] = rooms[level]._replace(held=rooms[level].held + words)
         total = 0
         for room in rooms:
             total += room.held
@@ -608,6 +619,7 @@ class Paths(Bodies):
         for then in self.following(at, body.trips, tuple(whole)):
             segment = frozenset(changed(at, then))
             is_kind = last is None or self.may_follow(body.start, body.end, above, last, segment)
+            is_kind &= self.is_segment(body.start, body.end, segment)
             if is_kind and self.within(ctx, longer, then):
                 yield from self.placed(label, ctx, longer, then, whole)
 

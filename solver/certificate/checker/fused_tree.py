@@ -183,22 +183,27 @@ class Tree:
             places = tuple(self.stored[t].level if t in self.stored else 0 for t in einsum.tensors)
             need(einsum.may_lie(places), "copies move words between memories that may have them")
             return [0] * len(self.cascade.rooms), einsum.transfer(places, self.copied(j))
-        need(natural(leaf.held) and len({v for v, _ in leaf.held}) == len(leaf.held), "tiles are held once")
+        need(natural(leaf.held) and len({v for v, *_ in leaf.held}) == len(leaf.held), "tiles are held once")
         held = []
-        for v, depth in leaf.held:
+        for v, depth, fetching in leaf.held:
             need(
                 v < len(einsum.tensors) and einsum.may_keep[v],
                 "held tiles are tiles that the on-chip memory may keep",
             )
             need(
-                einsum.tensors[v] not in self.stored and depth < len(loops),
-                "a held tile is above a shared loop, and its tensor is not stored",
+                einsum.tensors[v] not in self.stored and fetching < len(loops) >= depth,
+                "a held tile is above a shared loop, or keeps what overlaps; and its tensor is not stored",
+            )
+            slides = depth > 0 and loops[depth - 1].dims[j - loops[depth - 1].start] in einsum.slid(v)
+            need(
+                fetching == depth or (slides and fetching == depth - 1),
+                "a held tile is fetched by all loops above it, or all but the last one, which slides it",
             )
             need(
-                depth >= self.least_depth(j, v),
+                fetching >= self.least_depth(j, v),
                 "a tile that other Einsums write or read is held inside the loops that they share",
             )
-            held.append(einsum.held(v, self.cascade.cut(j, loops[:depth]), self.shares[j]))
+            held.append(einsum.held(v, self.cascade.cut(j, loops[:fetching]), self.shares[j]))
         levels = {v: self.stored[t].level for v, t in enumerate(einsum.tensors) if t in self.stored}
         above = frozenset({v for v, level in levels.items() if level == 1} | {v for v, *_ in held})
         deep = tuple((v, level) for v, level in levels.items() if level > 1)
@@ -286,7 +291,8 @@ class Tree:
         total = 0
         for i, path in enumerate(self.paths) if number == 1 else ():
             later = self.shared(i, j)
-            total += sum(self.held_words(i, *own) for own in path.leaf.held if i == j or later > own[1])
+            held = ((v, depth) for v, depth, _ in path.leaf.held if i == j or later > depth)
+            total += sum(self.held_words(i, *own) for own in held)
         largest: Counter[int] = Counter()
         for t, (depth, level) in self.stored.items():
             users = self.cascade.users[t]
@@ -304,7 +310,7 @@ class Tree:
 
     def filled(self, spreads: Mapping[int, Shared], j: int, number: int) -> int:
         """Room of a memory that an Einsum's held tiles take, and the stored ones that it accesses."""
-        held = self.paths[j].leaf.held if number == 1 else ()
+        held = [(v, depth) for v, depth, _ in self.paths[j].leaf.held if number == 1]
         largest: Counter[int] = Counter()
         for t in (t for t in {*self.einsums[j].tensors} & self.stored.keys()):
             if self.stored[t].level == number:

@@ -56,7 +56,7 @@ KEYS = INFORMATION | {
 }
 # Certificates of more than one Einsum: what they are about, their other keys, and what checks them.
 BEYOND: dict[str, tuple[str, str, Callable[..., tuple[int | None, int]]]] = {
-    "tilewright certificate fused 5": (
+    "tilewright certificate fused 6": (
         "fused mapping",
         "problem problem_sha256 status objective bound mapping cost least edges",
         check_fused,

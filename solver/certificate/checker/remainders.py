@@ -45,6 +45,7 @@ Box = tuple[tuple[int, int], ...]  # first and last word along each rank
 Child = tuple[tuple[int | None, ...], int, Step]
 Asked = tuple[tuple[Any, ...], Box, Box | None]
 Bandwidth = tuple[int, str]  # a memory, and one of its bandwidths or ports
+MOST_SUMS = 1 << 18  # that a mapspace remembers
 
 
 class Access(NamedTuple):
@@ -89,6 +90,12 @@ def dealt(shares: Shares, loop: Loop) -> Shares:
         for own, number in ((share(count, loop, digit), number) for digit, number in digits):
             found[own] += number * instances
     return Counter({own: number for own, number in found.items() if own and number})
+
+
+@lru_cache(1 << 16)
+def dealt_all(count: int, loops: tuple[Loop, ...]) -> Shares:
+    """Shares of all instances that spatial loops, outermost first, span of so many iterations."""
+    return reduce(dealt, loops, Counter({count: 1}))
 
 
 def digits_of(tile: int, loops: Sequence[Loop]) -> list[int]:
@@ -185,30 +192,33 @@ class Nest:
         stride, place, self.extents = [1] * len(self.bounds), 0, {size: (1,) * len(self.bounds)}
         self.temporal: list[list[Loop]] = [[] for _ in self.bounds]
         self.spatial: list[list[Loop]] = [[] for _ in self.bounds]
+        chains: list[list[tuple[int, int]]] = [[] for _ in self.bounds]
         for p in reversed(range(size)):
             for d, n in loops[p].items():
                 found = Loop(place, p, n, stride[d])
+                chains[d].append((p, n))
                 (self.spatial if p in space.fans else self.temporal)[d].append(found)
                 stride[d], place = stride[d] * n, place + (p not in space.fans)
             self.extents[p] = tuple(map(min, stride, self.bounds))
         self.places = [loop.place for own in self.temporal for loop in own]
+        self.chains = [*map(tuple, chains)]  # all loops over a dimension, which say what it does at each node
         self.known: dict[tuple[Any, ...], Any] = {}
 
     def above(self, d: int, q: int) -> tuple[Loop, ...]:
         """The temporal loops over a dimension above node `q`, innermost first."""
-        return tuple(loop for loop in self.temporal[d] if loop.node < q)
+        if ("above", d, q) not in self.known:
+            self.known["above", d, q] = tuple(loop for loop in self.temporal[d] if loop.node < q)
+        found: tuple[Loop, ...] = self.known["above", d, q]
+        return found
 
     def shares(self, d: int, p: int) -> Shares:
         """Iterations of a dimension that instances of node `p` have, and how many instances."""
-        if (d, p) not in self.known:
-            self.known[d, p] = self.shared_out(d, [q for q in self.space.fans if q < p])
-        shares: Shares = self.known[d, p]
-        return shares
+        return self.shared_out(d, [q for q in self.space.fans if q < p])
 
     def shared_out(self, d: int, fans: Collection[int]) -> Shares:
         """Iterations of a dimension per instance that some fanouts span, and how many instances."""
-        outwards = [loop for loop in reversed(self.spatial[d]) if loop.node in fans]
-        return reduce(dealt, outwards, Counter({self.bounds[d]: 1}))
+        outwards = tuple(loop for loop in reversed(self.spatial[d]) if loop.node in fans)
+        return dealt_all(self.bounds[d], outwards)
 
     def instances(self, p: int) -> int:
         """Instances of a node that are ever in use."""
@@ -271,16 +281,23 @@ class Nest:
         """Words of a group's tiles in some steps, and those that are there already."""
         dims = group[0]
         kinds = [self.kind(d, q, when) for d in dims]
-        key = v, dims, p, q, *(tuple(shares[d].items()) for d in dims), *kinds
-        if key not in self.known:
+        known = self.space.sums
+        key = (
+            v,
+            p,
+            q,
+            *((d, self.chains[d], kind, *shares[d].items()) for d, kind in zip(dims, kinds, strict=True)),
+        )
+        if key not in known:
+            if len(known) > MOST_SUMS:
+                known.clear()
             between = [[loop for loop in reversed(self.spatial[d]) if p < loop.node < q] for d in dims]
             once = self.space.spaces[v].multicast
             shared = [{loop.node for loop in own if once[loop.node]} for own in between]
             apart = sum(map(len, shared)) == len({*chain(*shared)})
             count = self.sums_apart if apart else self.sums_meeting
-            self.known[key] = count(v, group, q, shares, kinds, between)
-        found: tuple[int, int] = self.known[key]
-        return found
+            known[key] = count(v, group, q, shares, kinds, between)
+        return known[key]
 
     def sums_apart(
         self,
@@ -512,6 +529,7 @@ class Space(Problem):
         )
         self.bounded(self.spaces)
         self.visits, self.fresh = 1, [1] * len(self.spaces)
+        self.sums: dict[tuple[Any, ...], tuple[int, int]] = {}  # that nests have in common
         self.loads: dict[tuple[int, int, str], int | Fraction] = defaultdict(int)
         for p in self.stores if self.any else ():
             gates = self.nodes[p]["leak_fanouts"]

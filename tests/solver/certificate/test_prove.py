@@ -25,7 +25,7 @@ from tests.conftest import REPOSITORY
 from tests.mapspaces import free_mapspace, perfect_mapspace
 from tests.reference import DESIGNS, design
 from tests.slow import few
-from tests.solver.certificate.checker import certified, digested, prove, solved, tables, verdict
+from tests.solver.certificate.checker import bounds, certified, digested, prove, solved, tables, verdict
 from tests.solver.certificate.samples import SAMPLES, feasible, infeasible
 from tests.solver.search.unusual import register_mapspaces, unusual_mapspaces, with_signs
 from tests.strategies import mapspaces, random_mapspaces
@@ -110,6 +110,31 @@ def test_every_optimum_is_found_and_nothing_better(kind, monkeypatch):
             found = prove.refute(prove.Space(document["problem"]), prove.Query(**limits))
             assert found is not None
             assert all(found[objective] == limit for objective, limit in limits.items())
+
+
+@pytest.mark.parametrize("kind", ["usual", "registers"])
+def test_prices_that_are_rounded_down_exclude_no_optimum(kind, monkeypatch):
+    for mapspace in _of_a_kind(kind, monkeypatch):
+        document = certified(mapspace, "energy")
+        if document["status"] == "OPTIMAL":
+            (best,) = document["bounds"]
+            for few in (4, 64, 1024):
+                monkeypatch.setattr(bounds, "EXACT", few)
+                found = prove.refute(prove.Space(document["problem"]), prove.Query(energy=best))
+                assert found and found["energy"] == best
+
+
+def test_what_rounding_takes_away_of_words_that_always_move_is_not_lost(monkeypatch):
+    """All nests move the same words: tables have to refute a lower energy, as there are too many nests."""
+    spaces = Dataspace("A", ((Term("M"),), (Term("N"),))), Dataspace("Z", ((Term("M"),), (Term("N"),)), True)
+    prices = (AccessEnergy(*(10**28 + n + i for i in range(3))) for n in (11, 17, 29))
+    levels = (StorageLevel(f"L{n}", block_size=8, energy=own) for n, own in enumerate(prices))
+    mapspace = free_mapspace(Problem("elementwise", ("M", "N"), (256, 256), spaces), *levels)
+    document = certified(mapspace, "energy")
+    monkeypatch.setattr(tables, "MOST_NESTS", 1000)
+    (best,), space = document["bounds"], prove.Space(document["problem"])
+    assert prove.refute(space, prove.Query(energy=best))["energy"] == best
+    assert prove.check(document)
 
 
 def test_nests_that_paid_more_so_far_may_cost_less_in_the_end():

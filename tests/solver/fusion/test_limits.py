@@ -7,6 +7,9 @@ from random import Random
 import numpy as np
 import pytest
 
+from model.extents import PERFECT
+from model.formats.fused import load_cascade
+from model.formats.timeloop.options import LoadOptions
 from model.fused.cascade import Cascade
 from solver.fusion import FusionLimits, FusionProgress, drafts, fuse_cascade, mapper
 from solver.fusion.bodies import BodyBounds
@@ -14,7 +17,7 @@ from solver.fusion.drafts import Floor
 from solver.fusion.mapper import _Search
 from solver.fusion.ways import Given
 from solver.result import Options, Status, Termination
-from tests.conftest import Clock
+from tests.conftest import REPOSITORY, Clock
 from tests.solver.fusion.test_optimum import drawn
 from tests.solver.fusion.test_remainders import with_remainders
 
@@ -131,6 +134,27 @@ def test_a_search_ends_where_memory_does(monkeypatch: pytest.MonkeyPatch):
     assert result.termination is Termination.MEMORY_LIMIT
     assert result.bound is not None
     assert 0 < result.bound <= optimum
+
+
+def test_tensors_that_cause_most_of_the_traffic_are_stored_first():
+    """The first fused mapping of a block comes before any floor, and halves what it costs without fusion."""
+    names = "workloads/gpt3_block.yaml", "architectures/tpu_like.yaml"
+    files = [REPOSITORY / "specs" / name for name in names]
+    cascade, _ = load_cascade(files, {"N_TOKENS": 4096}, LoadOptions(factors=PERFECT))
+    values: list[int] = []
+
+    def take(told: FusionProgress) -> None:
+        if told.incumbent is not None:
+            values.append(told.incumbent)
+
+    def is_fused() -> bool:
+        return bool(values) and values[-1] < values[0] / 2
+
+    result = fuse_cascade(cascade, "energy", on_progress=take, should_stop=is_fused)
+    assert result.termination is Termination.INTERRUPTED
+    assert result.value is not None
+    assert result.value < values[0] / 2
+    assert result.statistics.floors == 0
 
 
 @pytest.mark.parametrize("remainders", [False, True])

@@ -7,8 +7,8 @@ import pytest
 
 from model.formats.cascade import load_network
 from model.formats.timeloop import load_timeloop
+from model.renaming import by_position
 from solver.network.cache import cache_key
-from solver.network.tasks import by_position
 from tests.conftest import REPOSITORY
 
 ARCHITECTURE = REPOSITORY / "specs" / "architectures" / "free_three_level.yaml"

@@ -14,9 +14,9 @@ from model.extents import ANY
 from model.mapping import Mapping as LoopNest
 from model.mapspace import KeepRules, Mapspace, SpatialRules, TemporalRules
 from model.problem import Dataspace, Problem, Term
+from model.renaming import by_position
 from solver.network import ResultCache, map_network
 from solver.network.cache import cache_key, sources_digest
-from solver.network.tasks import by_position
 from solver.result import Options, Result, Statistics, Status, Termination
 from solver.stages import map_einsum
 from tests.mapspaces import free_mapspace, matmul

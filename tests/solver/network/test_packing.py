@@ -13,10 +13,10 @@ from model.cost.batch import BatchEvaluator
 from model.formats.cascade import load_network
 from model.mapping import Loop, Mapping, StorageMapping
 from model.mapspace import Mapspace
+from model.renaming import by_position
 from solver.explain import explain_infeasible
 from solver.network import ResultCache, Run, Serial, map_network
 from solver.network.cache import cache_key
-from solver.network.tasks import by_position
 from solver.result import Options, Status
 from solver.stages import map_einsum
 from tests.bruteforce import optimum

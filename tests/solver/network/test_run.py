@@ -9,10 +9,10 @@ import pytest
 
 from model.cascade import Network
 from model.cost import evaluate
+from model.renaming import by_position
 from model.sparse import evaluate_totals
 from solver.network import ResultCache, Run, Serial, map_network
 from solver.network.run import NetworkProgress
-from solver.network.tasks import by_position
 from solver.report.network import network_document
 from solver.result import Options, Result, Status, Termination
 from tests.bruteforce import optimum

@@ -7,6 +7,7 @@ import pytest
 import model.formats.cascade.layers as layers_module
 import model.formats.cascade.loader as loader_module
 from model.formats.cascade.loader import load_network
+from model.formats.cascade.renaming import Numbers
 from tests.conftest import REPOSITORY
 
 SIMBA = REPOSITORY / "specs/architectures/simba_like.yaml"
@@ -53,3 +54,29 @@ def test_einsums_that_differ_in_tensors_are_read_once(tmp_path, reads):
         assert together[number].mapspace == alone.mapspace
         own, other = (one.mapspace.keep for one in (together[number], alone))
         assert [rules.sources for rules in own] == [rules.sources for rules in other]
+
+
+PRODUCT = (
+    "  - {{einsum: 'T{1}[m, n{1}] = T{0}[m, n{0}] * W{0}[n{0}, n{1}]', "
+    "renames: {{weight: W{0}, input: T{0}, output: T{1}}}}}\n"
+)
+SIZES = ", ".join(f"N{n}: 8" for n in range(7))
+CHAIN = WORKLOAD.replace("N: 8, K: 8", SIZES) + "".join(PRODUCT.format(n, n + 1) for n in range(6))
+
+
+@pytest.mark.parametrize(("rule", "count"), [("C<=8", 1), ("n2<=2", 3)])
+def test_einsums_that_differ_in_dimensions_are_read_once(tmp_path, monkeypatch, reads, rule, count):
+    """But for dimensions that a constraint names: here the second one writes, and the third one reads it."""
+    path, arch = tmp_path / "workload.yaml", tmp_path / "arch.yaml"
+    rules = f"mapspace_constraints:\n- {{target: weight_buffer, type: temporal, factors: [{rule}]}}\n"
+    arch.write_text(SIMBA.read_text(encoding="utf-8") + rules, encoding="utf-8")
+    path.write_text(CHAIN, encoding="utf-8")
+    together = load_network([path, arch]).layers
+    assert sum(reads.values()) == count
+    as_they_are = lambda problem, _: Numbers(  # noqa: E731
+        {dim: dim for dim in problem.dims}, {space.name: space.name for space in problem.dataspaces}
+    )
+    monkeypatch.setattr(layers_module, "numbered", as_they_are)
+    apart = load_network([path, arch]).layers
+    assert sum(reads.values()) == count + 6
+    assert [layer.mapspace for layer in together] == [layer.mapspace for layer in apart]
