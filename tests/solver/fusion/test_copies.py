@@ -180,7 +180,8 @@ def on_cores(shape: tuple[str, ...], bounds: dict[str, int], cores: int, size_wo
     "shape, bounds, cores, size_words",
     [
         (("C[m,b] <- A[m,b]", "Z[m] = C[m,b] V[b]", "Y[m] = C[m,b] W[b]"), {"m": 2, "b": 2}, 2, 6),
-        (COPIES["copy between"], {"m": 2, "a": 1, "b": 2, "c": 1}, 4, 5),
+        slow(COPIES["copy between"], {"m": 2, "a": 1, "b": 2, "c": 1}, 4, 5),
+        (COPIES["copied input"], {"m": 2, "a": 1, "e": 1}, 2, 5),
         slow(COPIES["turned copy"], {"m": 2, "b": 2, "c": 2}, 4, 5),
         slow(COPIES["two copies"], {"m": 2, "b": 4}, 2, 8),
     ],
