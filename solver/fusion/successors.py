@@ -136,7 +136,7 @@ class Successors:
 
     def _spread_as(self, frames: Frames, source: StoredTile, tile: StoredTile) -> StoredTile | None:
         """A copy beside its source that is spread as that; None if it is not, or too large."""
-        if not source.spread:
+        if source.spread is None or not self.space.stores.outside(tile.level):
             return tile._replace(spread=source.spread)
         copy = self.space.cascade.writers[tile.tensor]
         spread = self.space.stores.copied(copy, source.tensor, tile.tensor, source.spread)

@@ -7,7 +7,7 @@ import pytest
 
 from model.architecture import AccessEnergy, Architecture, Compute, Direction, Fanout, Packing, StorageLevel
 from model.cost import evaluate
-from model.cost.copying import CopyMove, Transfer, backing_levels, transfer_of
+from model.cost.copying import CopyMove, Transfer, backing_levels, least_transfer, transfer_of
 from model.mapping import FanoutMapping, Loop, Mapping, StorageMapping
 from model.mapspace import KeepRules, Mapspace, SpatialRules, TemporalRules
 from model.problem import Dataspace, Problem, Term
@@ -174,3 +174,38 @@ def test_values_of_two_sizes():
     assert found.cycles == 40
     assert found.energy == 4 * 100 + 8 * 5 + 40 * 6
     assert [(own.demand, own.limit) for own in found.violations] == [(60, 59)]
+
+
+def spread_over(children: int, **spad: object) -> tuple[int, int]:
+    """Energy and cycles of a copy from the buffer into so many of four registers, each with its share."""
+    inner = replace(SPAD, gating_fanouts=None, **spad)
+    copied = mapspace("AB", "B", "", levels=(DRAM, BUFFER, inner))
+    found = transfer_of(copied, {"A": 1, "B": 2, "C": 1}, {0: children})
+    assert found is not None
+    assert {(move.level, move.instances) for move in found.moves} == {(1, 1), (2, children)}
+    return found.energy, found.cycles
+
+
+def test_instances_move_equal_shares():
+    # The buffer reads 30 words as 8 vectors of 4, in 20 cycles in which it leaks 2 and each spad 1.
+    assert spread_over(1) == (8 * 7 + 30 + 20 * 3, 20)
+    assert spread_over(3) == (8 * 7 + 30 + 20 * 5, 20)
+    # Four spads take their shares of 8 words at once, the last of which is not full: 2 vectors of 4 each.
+    slow = {"write_bandwidth": Fraction(1, 4), "block_size": 4}
+    assert spread_over(1, **slow) == (8 * 7 + 8 + 120 * 3, 120)
+    assert spread_over(4, **slow) == (8 * 7 + 8 + 32 * 6, 32)
+    # Those of a cluster share their accesses.
+    assert spread_over(4, cluster_size=2) == (8 * 7 + 2 * 8 + 20 * 6, 20)
+
+
+@pytest.mark.parametrize("block_size, cluster_size", [(1, 1), (4, 1), (4, 4), (8, 2)])
+def test_a_copy_costs_at_least_what_is_known_while_its_spread_is_open(block_size: int, cluster_size: int):
+    slow = {"write_bandwidth": Fraction(1, 4), "block_size": block_size, "cluster_size": cluster_size}
+    inner = replace(SPAD, gating_fanouts=None, **slow)
+    copied = mapspace("AB", "B", "", levels=(DRAM, BUFFER, inner))
+    energy, cycles = least_transfer(copied, {"A": 1, "B": 2, "C": 1}, {}, {0: 4})
+    costs = [spread_over(children, **slow) for children in (1, 2, 3, 4)]
+    assert energy <= min(own for own, _ in costs)
+    assert cycles == min(own for _, own in costs)
+    known = least_transfer(copied, {"A": 1, "B": 2, "C": 1}, {0: 3}, {})
+    assert known == costs[2]

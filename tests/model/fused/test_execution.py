@@ -35,6 +35,23 @@ def test_cost_and_results_agree_with_the_execution(name: str, seed: int):
     assert not disagreements(cascade, mapping, seed)
 
 
+@pytest.mark.parametrize("name", ["copied input", "copy between", "turned copy", "copied output"])
+@pytest.mark.parametrize("seed", few(range(4)))
+def test_copies_among_instances(name: str, seed: int):
+    """Tensors that copies read and write are spread over buffers or registers; perhaps with tolls."""
+    random, seen = Random(f"instances {name} {seed}"), 0
+    while seen < 3:
+        cascade = random_cascade(random, name, cores=True)
+        cascade = with_tolls(random, cascade) if random.random() < 0.3 else cascade
+        mapping = random_fused(random, cascade)
+        if mapping is None:
+            continue
+        copies = (einsum.name for einsum in cascade.einsums if einsum.is_copy)
+        costs = map(evaluate_fused(cascade, mapping).einsum, copies)
+        seen += any(memory.instances > 1 for cost in costs for memory in cost.memories)
+        assert not disagreements(cascade, mapping, seed)
+
+
 @pytest.mark.parametrize("name", [name for name in SHAPES if name != "copy"])
 @pytest.mark.parametrize("seed", few(range(4)))
 def test_memories_in_orders_of_the_nests(name: str, seed: int):

@@ -7,9 +7,11 @@ from types import SimpleNamespace
 
 import pytest
 
+from model.architecture import AccessEnergy, Architecture, Compute, Fanout, StorageLevel
 from solver.certificate.checker import fused_edges
 from solver.certificate.checker.fused_visits import Kind, Limits
 from solver.fusion import FusionLimits
+from tests.model.fused.random_cascades import cascade_of
 from tests.slow import slow
 from tests.solver.certificate.checker import verdict
 from tests.solver.certificate.test_fused import certified, least, resealed
@@ -130,10 +132,10 @@ def claimed_for_all(doc):
 
 
 def cores_of(doc) -> list[list[list[int]]]:
-    """Per Einsum its loops over the cores."""
+    """Per Einsum with a nest its loops over the cores."""
     at = [[n["name"] for n in e["mapspace"]["nodes"]].index("core") for e in doc["problem"]["einsums"]]
-    nests = [leaf["nests"][0] for leaf in leaves(doc["mapping"]["tree"])]
-    return [nest["loops"][p] for nest, p in zip(nests, at, strict=True)]
+    mapped = (leaf for leaf in leaves(doc["mapping"]["tree"]) if leaf["nests"])
+    return [leaf["nests"][0]["loops"][at[leaf["einsum"]]] for leaf in mapped]
 
 
 def spread_in_another_order(doc):
@@ -205,3 +207,47 @@ def test_claims_on_held_tiles_hold_where_no_less_is_read():
     # Twice as many visits wait for networks twice as often.
     assert [*fused_edges.further(settled, (4,), ((0, 10, 0),))] == [(8, ((1, 21),), stated)]
     assert not [*fused_edges.further(settled, (4,), ((0, 10, 4),))]
+
+
+# Copies
+
+
+@pytest.fixture(scope="module")
+def copied():
+    """Two products read a copy that two buffers without limit have parts of."""
+    nodes = (
+        StorageLevel("Main", energy=AccessEnergy(9, 0, 8)),
+        Fanout("core", 2),
+        StorageLevel("GLB", energy=AccessEnergy(1, 2, 3, 1)),
+    )
+    shape = ("C[m,d] <- A[m,d]", "V[m] = C[m,d] W[d]", "K[m,n] = C[m,d] X[d,n]")
+    architecture = Architecture("cores", nodes, Compute("MAC", energy=1))
+    return certified(cascade_of(shape, {"m": 2, "d": 2, "n": 1}, architecture), "edp")
+
+
+def test_certificates_of_copies_among_instances(copied, tmp_path):
+    """The products differ in size, but not the sizes that their problems state for unlimited buffers."""
+    assert copied["mapping"]["stored"]
+    assert all(map(len, cores_of(copied)))
+    assert is_proven(copied, tmp_path)
+
+
+def unspread(doc):
+    for loops in cores_of(doc):
+        loops.clear()
+
+
+def in_other_parts(doc):
+    for loops in cores_of(doc)[:1]:
+        loops[0][0] ^= 1
+
+
+def stored_by_nobody(doc):
+    doc["mapping"]["stored"] = []
+
+
+@pytest.mark.parametrize(
+    "forge", [a_lower_value, a_bound_above_the_value, unspread, in_other_parts, stored_by_nobody]
+)
+def test_forged_certificates_of_copies(copied, forge: Callable[..., None], tmp_path):
+    check(forge, copied, tmp_path)

@@ -1,6 +1,8 @@
 """Copies in bodies, and stored sources and copies, against complete enumeration."""
 
+from collections.abc import Sequence
 from dataclasses import replace
+from fractions import Fraction
 from random import Random
 
 import pytest
@@ -13,8 +15,9 @@ from solver.fusion.copies import Copies
 from solver.result import Status
 from tests.fused_bruteforce import BruteForce
 from tests.model.fused.agreement import disagreements
-from tests.model.fused.random_cascades import COPIED_WINDOWS, COPIES, SHAPES, cascade_of
+from tests.model.fused.random_cascades import COPIED_WINDOWS, COPIES, cascade_of
 from tests.slow import slow
+from tests.solver.fusion.test_optimum import by_place
 
 HARDWARE = Architecture(
     "two",
@@ -163,13 +166,60 @@ def test_which_tensors_take_one_room():
     assert not copies.are_told_apart(["D", "E"])  # C is not there any more
 
 
-def test_memories_with_several_instances_are_named_that_copies_do_not_use():
+def on_cores(shape: tuple[str, ...], bounds: dict[str, int], cores: int, size_words: int) -> Cascade:
+    """A cascade on so many buffers."""
     main, buffer = HARDWARE.levels
-    several = replace(HARDWARE, nodes=(main, Fanout("core", 2), buffer))
-    bounds = {"m": 2, "k": 2, "n": 2, "o": 2}
-    told_of = "tensors that copies read or write are not stored in `GLB`, with several instances"
-    for architecture, names in ((HARDWARE, []), (several, [told_of])):
-        result = fuse_cascade(cascade_of(SHAPES["copy"], bounds, architecture), "energy")
+    main = replace(main, energy=AccessEnergy(9, 0, 8), read_bandwidth=Fraction(2))
+    buffer = replace(buffer, size_words=size_words, energy=AccessEnergy(1, 2, 3, 1))
+    buffer = replace(buffer, write_bandwidth=Fraction(1, 2))
+    nodes = (main, Fanout("core", cores), buffer)
+    return cascade_of(shape, bounds, Architecture("cores", nodes, Compute("MAC", energy=1)))
+
+
+@pytest.mark.parametrize(
+    "shape, bounds, cores, size_words",
+    [
+        (("C[m,b] <- A[m,b]", "Z[m] = C[m,b] V[b]", "Y[m] = C[m,b] W[b]"), {"m": 2, "b": 2}, 2, 6),
+        slow(COPIES["copy between"], {"m": 2, "a": 1, "b": 2, "c": 1}, 4, 5),
+        (COPIES["copied input"], {"m": 2, "a": 1, "e": 1}, 2, 5),
+        slow(COPIES["turned copy"], {"m": 2, "b": 2, "c": 2}, 4, 5),
+        slow(COPIES["two copies"], {"m": 2, "b": 4}, 2, 8),
+    ],
+)
+def test_the_optimum_with_copies_among_instances(
+    shape: tuple[str, ...], bounds: dict[str, int], cores: int, size_words: int
+):
+    cascade = on_cores(shape, bounds, cores, size_words)
+    optima = BruteForce(cascade, even=True, divided=True).optima(("energy", "latency", "edp"))
+    for objective, optimum in optima.items():
+        result = fuse_cascade(cascade, objective)
         assert result.status is Status.OPTIMAL
-        told = [own for own in result.restrictions if "copies" in own]
-        assert told == names
+        assert result.mapping is not None
+        assert result.value == result.bound == optimum.value
+        assert not disagreements(cascade, result.mapping, seed=0)
+
+
+@pytest.mark.parametrize("objective, value", [("energy", 32), slow("edp", 32 * 8)])
+def test_a_copy_stays_on_chip_among_several_buffers(objective: str, value: int):
+    """Two products read it there: each word moves once. For EDP, four buffers have parts of it."""
+    main, buffer = HARDWARE.levels
+    main = replace(main, energy=AccessEnergy(1, 0, 1))
+    buffer = replace(buffer, size_words=None, energy=AccessEnergy(0, 0, 0))
+    architecture = Architecture("at_glb", (main, Fanout("core", 4), buffer), Compute("MAC"))
+    shape = ("C[m,d] <- A[m,d]", "V[m,n] = C[m,d] W[d,n]", "K[m,n] = C[m,d] X[d,n]")
+    cascade = by_place(cascade_of(shape, {"m": 4, "d": 2, "n": 2}, architecture))
+    result = fuse_cascade(cascade, objective)
+    assert result.value == result.bound == value
+
+
+def test_tensors_that_only_copies_access_are_named():
+    told_of = "tensors that only copies access are not stored in `GLB`, with several instances"
+    cascade = on_cores(COPIES["two copies"], {"m": 2, "b": 2}, 2, 8)
+    assert [own for own in restrictions_of(cascade) if "copies" in own] == [told_of]
+    one = on_cores(COPIES["two copies"], {"m": 2, "b": 2}, 1, 8)
+    assert not [own for own in restrictions_of(one) if "copies" in own]
+
+
+def restrictions_of(cascade: Cascade) -> Sequence[str]:
+    """What a search leaves out."""
+    return fuse_cascade(cascade, "latency", limits=FusionLimits(max_loops=0)).restrictions
