@@ -388,7 +388,7 @@ def edges_without_mappings(doc):
 
 def a_raised_floor(doc):
     for own in doc["least"]:
-        own["paid"] *= 2
+        own["paid"] *= 10  # more than on-chip reads add to the arithmetic
 
 
 def another_rule(doc):
