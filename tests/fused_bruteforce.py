@@ -15,9 +15,10 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from functools import partial
 from itertools import islice, permutations, product
 
 from model.architecture import Architecture, Fanout, with_places
@@ -34,7 +35,7 @@ from model.fused.cost import evaluate_fused
 from model.fused.mapping import Body, FusedMapping, Held, Leaf, LeafPath, PrivateNest, SharedLoop, Stored
 from model.fused.report import FusedEvaluation
 from model.fused.room import room_roots
-from model.fused.visits import Visits, multi_term_dims, path_dims
+from model.fused.visits import Visits, multi_term_dims, path_dims, slides
 from model.mapping import FanoutMapping, Loop, Mapping, NodeMapping, SpatialLoop, StorageMapping
 from model.mapspace import Mapspace, SpatialRules
 from model.numbers import prime_factors
@@ -374,17 +375,42 @@ def orders(steps: Sequence[Step]) -> list[tuple[Step, ...]]:
     return sorted(set(permutations(steps)))
 
 
-def loop_nests(architecture: Architecture, bound: dict[str, int]) -> Iterator[Loops]:
-    """Every way to place and order the prime factors of some bounds."""
-    steps = [
-        (dim, prime)
-        for dim, size in bound.items()
-        for prime, power in prime_factors(size)
-        for _ in range(power)
+def loop_nests(
+    architecture: Architecture, bound: dict[str, int], sliding: Collection[str] = ()
+) -> Iterator[Loops]:
+    """Every way to place and order the prime factors of some bounds.
+
+    Above the tiles of registers, a loop over a `sliding` dimension may take several factors: it may keep more
+    of a window than loops with one each.
+    """
+    ways = [products(size) if dim in sliding else [primes(size)] for dim, size in bound.items()]
+    for sizes in product(*ways):
+        steps = [(dim, size) for dim, own in zip(bound, sizes, strict=True) for size in own]
+        yield from _placed(architecture, steps)
+
+
+def primes(number: int) -> tuple[int, ...]:
+    """The prime factors of a number, ascending."""
+    return tuple(prime for prime, power in prime_factors(number) for _ in range(power))
+
+
+def products(number: int, least: int = 2) -> list[tuple[int, ...]]:
+    """Every way to write a number as a product of others, ascending."""
+    if number == 1:
+        return [()]
+    return [
+        (size, *others)
+        for size in range(least, number + 1)
+        if number % size == 0
+        for others in products(number // size, size)
     ]
+
+
+def _placed(architecture: Architecture, steps: Sequence[Step]) -> Iterator[Loops]:
+    """Yield every way to place and order some loops; those that are no prime lie above the registers' tiles."""
     regions = [0, *([1] if architecture.fanouts else []), *([2] if len(architecture.on_chip) > 1 else [])]
     seen: set[Loops] = set()
-    for choice in product(regions, repeat=len(steps)):
+    for choice in product(*(regions if primes(size) == (size,) else [0] for _, size in steps)):
         parts = [[s for s, region in zip(steps, choice, strict=True) if region == r] for r in range(3)]
         for above in orders(parts[0]):
             # All loops in the registers lie below their tiles: their order does not matter.
@@ -960,7 +986,10 @@ class BruteForce:
         spread: dict[str, Shares],
     ) -> Iterator[Loops]:
         """Yield loops of which none outside moves what is stored inside, and that spread it as it must be."""
-        nests = uneven_nests if self.remainders else loop_nests
+        sliding = {dim for dim in bound if any(slides(space, dim) for space in einsum.problem.dataspaces)}
+        if einsum.mapspace.counting_rule.by_order:
+            sliding.clear()
+        nests = uneven_nests if self.remainders else partial(loop_nests, sliding=sliding)
         for loops in nests(einsum.mapspace.architecture, bound):
             # Memories that exist several times store nothing where there are remainders.
             if inside and einsum.mapspace.architecture.fanouts and not loops.divide(bound):

@@ -11,7 +11,7 @@ from model.formats.fused import load_cascade
 from model.fused.cascade import Cascade
 from model.fused.cost import evaluate_fused
 from model.fused.mapping import Held
-from tests.fused_bruteforce import BruteForce, trees
+from tests.fused_bruteforce import BruteForce, loop_nests, trees
 from tests.model.fused.agreement import disagreements
 from tests.model.fused.random_cascades import SHAPES, cascade_of, random_fused
 from tests.model.fused.reference import FUSED
@@ -127,3 +127,10 @@ def test_what_overlaps_is_kept_where_accelforges_mapper_keeps_it(
     assert optimum.cost.energy_j == energy_j
     kept = [tile for path in optimum.mapping.paths for tile in path.leaf.held if tile.keeps_overlap]
     assert kept == ([] if loops is None else [Held("T0", loops, keeps_overlap=True)])
+
+
+def test_a_private_loop_that_slides_a_window_may_take_several_factors(tmp_path: Path):
+    cascade = depthwise_and_pointwise(tmp_path, p=4, r=2, c=1, m=1, size=12)
+    architecture = cascade.einsums[0].mapspace.architecture
+    ways = [{nest.above for nest in loop_nests(architecture, {"p": 4}, own)} for own in ((), ("p",))]
+    assert ways == [{(("p", 2), ("p", 2))}, {(("p", 2), ("p", 2)), (("p", 4),)}]
