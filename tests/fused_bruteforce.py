@@ -407,7 +407,7 @@ def products(number: int, least: int = 2) -> list[tuple[int, ...]]:
 
 
 def _placed(architecture: Architecture, steps: Sequence[Step]) -> Iterator[Loops]:
-    """Yield every way to place and order some loops; those that are no prime lie above the registers' tiles."""
+    """Yield every way to place and order some loops; only primes lie below the tiles of registers."""
     regions = [0, *([1] if architecture.fanouts else []), *([2] if len(architecture.on_chip) > 1 else [])]
     seen: set[Loops] = set()
     for choice in product(*(regions if primes(size) == (size,) else [0] for _, size in steps)):

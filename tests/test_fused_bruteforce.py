@@ -114,7 +114,6 @@ def test_an_independent_enumeration_finds_the_same_optima(name: str):
     [
         (4, 3, 1, 1, 10, 1478, None),
         (6, 2, 1, 1, 6, 1682, 1),
-        (6, 3, 1, 2, 12, 2633, 1),
         (6, 3, 2, 1, 14, 3252, 2),
     ],
 )
