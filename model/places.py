@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
+from itertools import pairwise
 
 from model.architecture import Architecture, Fanout, with_places
 from model.mapping import Mapping, NodeMapping, StorageMapping
@@ -111,6 +112,34 @@ def _groups_with_places(mapspace: Mapspace, numbers: Sequence[Sequence[int]]) ->
     for level, own in enumerate(numbers):
         if len(own) > 1 and level not in branches:
             yield ParallelGroup(tuple(own), may_skip=True, always=mapspace.keep[level].keep)
+
+
+def windows_without_outer_loops(mapspace: Mapspace) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """Yield memories right below a fanout that may keep windows, and the names of these dataspaces.
+
+    No loop lies in an instance of such a memory around all of its tiles. If places decide what stays, such a
+    loop might slide a window whose overlap stays; outside of the fanout, it moves other windows.
+
+    Parameters
+    ----------
+    mapspace
+        Each of its memories has one place.
+    """
+    if mapspace.counting_rule.by_order:
+        return
+    architecture = mapspace.architecture
+    pairs = list(zip(architecture.storage_indices, architecture.levels, mapspace.keep, strict=True))
+    stores = [(position, level, rules) for position, level, rules in pairs if not level.tolls]
+    for (before, *_), (position, level, rules) in pairwise(stores):
+        names = (
+            space.name
+            for space in mapspace.problem.dataspaces
+            if space.name not in rules.bypass and mapspace.has_windows(space)
+        )
+        if any(before < fanout < position for fanout in architecture.fanout_indices) and (
+            found := tuple(names)
+        ):
+            yield level.name, found
 
 
 def gathered(mapspace: Mapspace) -> Mapspace:

@@ -458,9 +458,14 @@ def _entries(
     loops: Loops,
     homes: dict[str, tuple[int | None, bool]],
     outside: Iterable[str],
+    in_cores: bool,
 ) -> PrivateNest:
-    """The nest; `homes` has per dataspace its position among the loops, and whether registers keep it."""
+    """The nest; `homes` has per dataspace its position among the loops, and whether registers keep it.
+
+    With `in_cores`, no temporal loops lie outside of on-chip memories that keep something.
+    """
     positions = sorted({at for at, _ in homes.values() if at is not None})
+    positions = [0, *positions] if in_cores and positions and positions[0] else positions
     positions = positions if loops.outside is None else [loops.outside]
     borders = [*positions, len(loops.above)]
     first = _temporal(loops.above[: borders[0]])
@@ -884,6 +889,8 @@ class BruteForce:
         outside = [space.name for space in einsum.problem.dataspaces if space.name not in stored]
         visits = math.prod(times.values())
         architecture = einsum.mapspace.architecture
+        slides = any(map(einsum.mapspace.has_windows, einsum.problem.dataspaces))
+        in_cores = slides and not self.even and are_cores(architecture)
         for loops, spaces in self._placed(einsum, place, bound, above, spread):
             across = math.prod(bound for _, bound in loops.across)
             steps = visits * self._steps(loops, bound)
@@ -902,7 +909,7 @@ class BruteForce:
                     added = _undominated(added, self.fills)
                     sums = _undominated([a.beside(b) for a, b in product(sums, added)], self.fills)
                 for total in sums:
-                    nest = _entries(architecture, loops, dict(total.homes), outside)
+                    nest = _entries(architecture, loops, dict(total.homes), outside, in_cores)
                     if not loops.divide(bound):
                         nest = replace(nest, bounds=tuple(bound.items()))
                     yield replace(total, nests=(nest,))

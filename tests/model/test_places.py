@@ -7,11 +7,21 @@ from random import Random
 
 import pytest
 
-from model.architecture import StorageLevel
+from model.architecture import Fanout, StorageLevel
 from model.cost import evaluate_in
+from model.counting import ACCELFORGE, EXACT
 from model.mapping import Loop
 from model.mapspace import FactorRule, JointRules, KeepRules, ParallelGroup, TemporalRules
-from model.places import gathered, most_places, on_places, spread, spread_like, tidied
+from model.places import (
+    gathered,
+    most_places,
+    on_places,
+    spread,
+    spread_like,
+    tidied,
+    windows_without_outer_loops,
+)
+from model.problem import Dataspace, Problem, Term
 from tests.bruteforce import enumerate_mappings, joined_allowed
 from tests.mapspaces import free_mapspace, matmul
 from tests.random_rules import TILE, WIDE, means, random_rule
@@ -112,3 +122,19 @@ def _in_order(rules: TemporalRules, dims: str) -> list[str]:
     """The loops of one place, innermost first, as its own rules have them."""
     ranks = {dim: n for n, dim in enumerate(rules.inner)} | {dim: 9 + n for n, dim in enumerate(rules.outer)}
     return sorted(dims, key=lambda dim: ranks.get(dim, 5))
+
+
+def test_memories_right_below_a_fanout_that_may_keep_windows():
+    window = Dataspace("I", ((Term("p", 1), Term("r", 1)),))
+    spaces = (window, Dataspace("W", ((Term("r", 1),),)), Dataspace("O", ((Term("p", 1),),), read_write=True))
+    problem = Problem("rows", ("p", "r"), (6, 3), spaces)
+    names = "dram", "buffer", "registers", "latches"
+    levels = [StorageLevel(name) for name in names]
+    nodes = levels[0], levels[1], Fanout("array", 2, 1), levels[2], levels[3]
+    mapspace = replace(free_mapspace(problem, *nodes), counting=ACCELFORGE)
+    assert list(windows_without_outer_loops(mapspace)) == [("registers", ("I",))]
+    assert not list(windows_without_outer_loops(replace(mapspace, counting=EXACT)))
+    keep = (*mapspace.keep[:2], KeepRules(bypass=frozenset("I")), mapspace.keep[3])
+    assert not list(windows_without_outer_loops(replace(mapspace, keep=keep)))
+    rowless = replace(problem, bounds=(6, 1))
+    assert not list(windows_without_outer_loops(replace(mapspace, problem=rowless)))

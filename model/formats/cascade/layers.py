@@ -39,7 +39,7 @@ from model.mapspace import Mapspace
 from model.note import Note
 from model.objective import ENERGY
 from model.orders import check_orders
-from model.places import spread
+from model.places import spread, windows_without_outer_loops
 from model.problem import Problem
 from model.text.fields import check_problem
 from model.text.source import MappingNode, Node, Span, SpecError, note_at
@@ -47,6 +47,10 @@ from model.wording import listing
 from model.workload import MOST_EINSUMS, Einsum, Workload
 
 PERFECT_ON_ARCH = "remainders are not modelled on AccelForge architectures"
+NO_OUTER_LOOPS = (
+    "no loop is searched that lies in an instance of `{}` around all of its tiles: AccelForge may find "
+    "better mappings of {}, whose windows overlap"
+)
 MOST_COMPARED = 20
 """Others that are read to see whether they meet an error as well, each of which takes milliseconds."""
 
@@ -358,6 +362,11 @@ def _read_on_arch(
     )
     if mapspace.free_order and is_meant:
         _check_free_order(mapspace, options)
+    if is_meant and options.refuse_unsearchable and not einsum.is_copy_operation:
+        notes += [
+            Note(NO_OUTER_LOOPS, (memory, listing(spaces)))
+            for memory, spaces in windows_without_outer_loops(mapspace)
+        ]
     levels = mapspace.architecture.levels
     bits = tuple(replace(level, word_bits=1, block_size=1, packing=()) for level in levels)
     rows = tuple(Fraction(level.word_bits) for level in levels)
