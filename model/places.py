@@ -128,18 +128,13 @@ def windows_without_outer_loops(mapspace: Mapspace) -> Iterator[tuple[str, tuple
     if mapspace.counting_rule.by_order:
         return
     architecture = mapspace.architecture
-    pairs = list(zip(architecture.storage_indices, architecture.levels, mapspace.keep, strict=True))
+    pairs = zip(architecture.storage_indices, architecture.levels, mapspace.keep, strict=True)
     stores = [(position, level, rules) for position, level, rules in pairs if not level.tolls]
+    windows = [space.name for space in mapspace.problem.dataspaces if mapspace.has_windows(space)]
     for (before, *_), (position, level, rules) in pairwise(stores):
-        names = (
-            space.name
-            for space in mapspace.problem.dataspaces
-            if space.name not in rules.bypass and mapspace.has_windows(space)
-        )
-        if any(before < fanout < position for fanout in architecture.fanout_indices) and (
-            found := tuple(names)
-        ):
-            yield level.name, found
+        kept = tuple(name for name in windows if name not in rules.bypass)
+        if kept and any(before < fanout < position for fanout in architecture.fanout_indices):
+            yield level.name, kept
 
 
 def gathered(mapspace: Mapspace) -> Mapspace:

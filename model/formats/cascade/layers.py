@@ -48,7 +48,7 @@ from model.workload import MOST_EINSUMS, Einsum, Workload
 
 PERFECT_ON_ARCH = "remainders are not modelled on AccelForge architectures"
 NO_OUTER_LOOPS = (
-    "no loop is searched that lies in an instance of `{}` around all of its tiles: AccelForge may find "
+    "the search puts no loop inside an instance of `{}` and around all of its tiles; AccelForge may find "
     "better mappings of {}, whose windows overlap"
 )
 MOST_COMPARED = 20

@@ -5,14 +5,16 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 from model.architecture import Fanout, Node, StorageLevel
-from model.mapspace import FactorRule, KeepRules, Mapspace
+from model.mapspace import KeepRules, Mapspace, SpatialRules, TemporalRules
 from model.problem import Problem, Term
 from model.text.source import MappingNode, ScalarNode, SequenceNode
 from model.text.source import Node as TextNode
 
 Names = Mapping[str, str]
+Loops = TypeVar("Loops", TemporalRules, SpatialRules)
 
 
 @dataclass(frozen=True)
@@ -84,24 +86,9 @@ def renamed_mapspace(mapspace: Mapspace, problem: Problem) -> Mapspace:
         mapspace,
         problem=problem,
         architecture=replace(architecture, nodes=tuple(_node(node, names) for node in architecture.nodes)),
-        temporal=tuple(
-            replace(
-                rules,
-                factors=_factors(rules.factors, dims),
-                inner=tuple(dims[dim] for dim in rules.inner),
-                outer=tuple(dims[dim] for dim in rules.outer),
-            )
-            for rules in mapspace.temporal
-        ),
+        temporal=tuple(_loops(rules, dims) for rules in mapspace.temporal),
         spatial=tuple(
-            replace(
-                rules,
-                factors=_factors(rules.factors, dims),
-                inner=tuple(dims[dim] for dim in rules.inner),
-                outer=tuple(dims[dim] for dim in rules.outer),
-                uncounted=_set(rules.uncounted, dims),
-            )
-            for rules in mapspace.spatial
+            replace(_loops(rules, dims), uncounted=_set(rules.uncounted, dims)) for rules in mapspace.spatial
         ),
         keep=tuple(_keep(rules, names) for rules in mapspace.keep),
         parallel=tuple(replace(own, always=_set(own.always, names)) for own in mapspace.parallel),
@@ -113,8 +100,11 @@ def _set(own: Iterable[str], names: Names) -> frozenset[str]:
     return frozenset(names[name] for name in own)
 
 
-def _factors(rules: Iterable[FactorRule], dims: Names) -> tuple[FactorRule, ...]:
-    return tuple(replace(rule, dim=dims[rule.dim]) for rule in rules)
+def _loops(rules: Loops, dims: Names) -> Loops:
+    """Rules on temporal or spatial loops with other names of dimensions."""
+    factors = (replace(rule, dim=dims[rule.dim]) for rule in rules.factors)
+    inner, outer = (tuple(dims[dim] for dim in own) for own in (rules.inner, rules.outer))
+    return replace(rules, factors=tuple(factors), inner=inner, outer=outer)
 
 
 def _node(node: Node, names: Names) -> Node:
