@@ -38,7 +38,7 @@ class Renaming:
         """Return a mapspace under the new names, without what is there for people only."""
         return replace(
             mapspace,
-            problem=self._problem(mapspace.problem),
+            problem=self.problem(mapspace.problem),
             architecture=self._architecture(mapspace.architecture),
             temporal=tuple(self._temporal(rules) for rules in mapspace.temporal),
             spatial=tuple(self._spatial(rules) for rules in mapspace.spatial),
@@ -94,7 +94,8 @@ class Renaming:
         temporal = tuple(Loop(self.dims[loop.dim], loop.bound) for loop in node.temporal)
         return StorageMapping(temporal, frozenset(self.dataspaces[name] for name in node.keep))
 
-    def _problem(self, problem: Problem) -> Problem:
+    def problem(self, problem: Problem) -> Problem:
+        """Return a problem under the new names, without a name of its own."""
         spaces = tuple(
             replace(
                 space,

@@ -19,7 +19,7 @@ from model.formats.accelforge.loader import LoadedWorkload
 from model.formats.accelforge.scope import Subject
 from model.formats.accelforge.sets import EinsumNames
 from model.formats.cascade.constraints import Naming, Resolver, dataspace_names, place_of, problem_of
-from model.formats.cascade.renaming import numbered, renamed_mapspace, renamed_problem, renamed_text
+from model.formats.cascade.renaming import numbered, renamed_mapspace, renamed_text
 from model.formats.cascade.storage import (
     StoredBits,
     Waiting,
@@ -319,7 +319,7 @@ def written_einsum(
     spans = dict.fromkeys(problem.dims, place_of(einsum))
     resolved = MappingNode(entries, top.span, top.tag)
     names = numbered(problem, resolved)
-    key = renamed_text(resolved, names.dataspaces), renamed_problem(problem, names)
+    key = renamed_text(resolved, names.dataspaces), names.problem(problem)
     loaded = known.get(key)
     if loaded is None:
         try:

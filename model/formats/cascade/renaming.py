@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TypeVar
 
 from model.architecture import Fanout, Node, StorageLevel
 from model.mapspace import KeepRules, Mapspace, SpatialRules, TemporalRules
-from model.problem import Problem, Term
+from model.problem import Problem
+from model.renaming import Renaming
 from model.text.source import MappingNode, ScalarNode, SequenceNode
 from model.text.source import Node as TextNode
 
@@ -17,20 +18,12 @@ Names = Mapping[str, str]
 Loops = TypeVar("Loops", TemporalRules, SpatialRules)
 
 
-@dataclass(frozen=True)
-class Numbers:
-    """Names by place that no spec can have: of dataspaces, and of dimensions that a text does not name."""
-
-    dims: Names
-    dataspaces: Names
-
-
-def numbered(problem: Problem, text: TextNode) -> Numbers:
-    """Return what renames a problem, and a text about it; dimensions that the text names keep their names."""
+def numbered(problem: Problem, text: TextNode) -> Renaming:
+    """Return names by place that no spec can have; dimensions that a text names keep their names."""
     said = set(_words(text))
     dims = ((f"\0{place}", dim) for place, dim in enumerate(problem.dims))
     spaces = ((f"\0{place}", space.name) for place, space in enumerate(problem.dataspaces))
-    return Numbers(
+    return Renaming(
         {dim: dim if dim in said or not dim.isidentifier() else number for number, dim in dims},
         {name: number for number, name in spaces},
     )
@@ -58,22 +51,6 @@ def renamed_text(node: TextNode, names: Names) -> TextNode:
     assert isinstance(node, MappingNode)
     entries = ((key, renamed_text(value, names)) for key, value in node.entries)
     return MappingNode(tuple(entries), node.span, node.tag)
-
-
-def renamed_problem(problem: Problem, names: Numbers) -> Problem:
-    """Return a problem without a name of its own, with other names of its dimensions and dataspaces."""
-    spaces = (
-        replace(
-            space,
-            name=names.dataspaces[space.name],
-            ranks=tuple(
-                tuple(Term(names.dims[term.dim], term.coefficient) for term in rank) for rank in space.ranks
-            ),
-        )
-        for space in problem.dataspaces
-    )
-    dims = tuple(names.dims[dim] for dim in problem.dims)
-    return replace(problem, name="", dims=dims, dataspaces=tuple(spaces))
 
 
 def renamed_mapspace(mapspace: Mapspace, problem: Problem) -> Mapspace:

@@ -7,7 +7,7 @@ import pytest
 import model.formats.cascade.layers as layers_module
 import model.formats.cascade.loader as loader_module
 from model.formats.cascade.loader import load_network
-from model.formats.cascade.renaming import Numbers
+from model.renaming import Renaming
 from tests.conftest import REPOSITORY
 
 SIMBA = REPOSITORY / "specs/architectures/simba_like.yaml"
@@ -73,7 +73,7 @@ def test_einsums_that_differ_in_dimensions_are_read_once(tmp_path, monkeypatch, 
     path.write_text(CHAIN, encoding="utf-8")
     together = load_network([path, arch]).layers
     assert sum(reads.values()) == count
-    as_they_are = lambda problem, _: Numbers(  # noqa: E731
+    as_they_are = lambda problem, _: Renaming(  # noqa: E731
         {dim: dim for dim in problem.dims}, {space.name: space.name for space in problem.dataspaces}
     )
     monkeypatch.setattr(layers_module, "numbered", as_they_are)
